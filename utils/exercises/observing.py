@@ -1,0 +1,127 @@
+"""Run a function on a probe and take down everything about the call that can be compared."""
+
+import traceback
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass
+class Observation:
+    """What one call did.
+
+    Attributes:
+        results: by name, the tensors that it returned; empty when it did not return them.
+        returned: what it returned, as it came.
+        gradients: by argument, its gradient, or None where nothing flowed back; empty when not asked for.
+        changed: the arguments that are not as they were before the call.
+        error: what it raised, or None.
+    """
+
+    results: dict = field(default_factory=dict)
+    returned: object = None
+    gradients: dict = field(default_factory=dict)
+    changed: list = field(default_factory=list)
+    error: Exception | None = None
+
+
+def observe(function, probe, names):
+    """Call `function` on fresh copies of the probe's arguments.
+
+    Args:
+        function: takes the probe's arguments by position.
+        probe: a `Probe`.
+        names: the names of the tensors that it should return.
+
+    Returns:
+        An Observation. Random numbers drawn by the function do not change the state of the reader's.
+    """
+    given = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in probe.arguments.items()}
+    if probe.gradients:
+        for value in given.values():
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                value.requires_grad_()
+    seen = Observation()
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        try:
+            seen.returned = function(*given.values())
+        except Exception as error:  # whatever the reader's code does
+            seen.error = error
+    seen.changed = [
+        name
+        for name, value in given.items()
+        if isinstance(value, torch.Tensor) and not torch.equal(value, probe.arguments[name])
+    ]
+    seen.results = _named_tensors(seen.returned, names)
+    if probe.gradients and seen.results:
+        seen.gradients = _gradients(next(iter(seen.results.values())), given)
+    seen.results = {name: tensor.detach() for name, tensor in seen.results.items()}
+    return seen
+
+
+def _named_tensors(returned, names):
+    """The returned tensors by name, or nothing where they are not as many tensors as there are names."""
+    values = (returned,) if len(names) == 1 else returned
+    if not isinstance(values, (tuple, list)) or len(values) != len(names):
+        return {}
+    if not all(isinstance(value, torch.Tensor) for value in values):
+        return {}
+    return dict(zip(names, values, strict=True))
+
+
+def _gradients(output, given):
+    """Gradients of a fixed mixture of the outputs, by argument."""
+    leaves = {k: v for k, v in given.items() if isinstance(v, torch.Tensor) and v.requires_grad}
+    if not output.requires_grad:
+        return dict.fromkeys(leaves)
+    mixture = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).view(output.shape)
+    found = torch.autograd.grad((output * mixture).sum(), list(leaves.values()), allow_unused=True)
+    return dict(zip(leaves, found, strict=True))
+
+
+def agree(one, other):
+    """Whether two calls cannot be told apart: equal values and gradients, or an error in both."""
+    if one.error is not None or other.error is not None:
+        return (one.error is None) == (other.error is None)
+    if not one.results or not other.results:
+        return False
+    return _equal(one.results, other.results) and _equal(one.gradients, other.gradients)
+
+
+def same_error(one, other):
+    """Whether two calls raised the same error in the same words."""
+    return (type(one.error), str(one.error)) == (type(other.error), str(other.error))
+
+
+def _equal(some, others):
+    return some.keys() == others.keys() and all(tensors_equal(some[name], others[name]) for name in some)
+
+
+def tensors_equal(one, other):
+    """Equal in shape, in being boolean or not, and in value up to the rounding of float32; NaN equals NaN."""
+    if one is None or other is None:
+        return one is other
+    if one.shape != other.shape or (one.dtype == torch.bool) != (other.dtype == torch.bool):
+        return False
+    low = torch.float16 in (one.dtype, other.dtype)
+    rtol, atol = (2e-2, 2e-2) if low else (1e-4, 1e-5)
+    return torch.allclose(one.double(), other.double(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def readers_line(error, function):
+    """The number and text of the last line in the reader's own code that the error passed through.
+
+    Args:
+        error: an exception that was raised in `function`.
+        function: the reader's function.
+
+    Returns:
+        (line number within its cell, source text), or None where the error never reached that code.
+    """
+    own = getattr(getattr(function, "__code__", None), "co_filename", None)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == own or "ipykernel_" in frame.filename or frame.filename.startswith("<ipython-input")
+    ]
+    return (frames[-1].lineno, frames[-1].line) if frames else None

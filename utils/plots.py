@@ -1,0 +1,232 @@
+"""Static figures, all in one style: heat maps of attention weights, lines, and the captions below them."""
+
+import unicodedata
+from functools import cache, wraps
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from IPython.display import Markdown, display
+from matplotlib.collections import PathCollection
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D, IdentityTransform
+
+WEIGHT_COLOURS = "viridis"  # attention weights, always on a fixed scale from 0 to 1
+FONT = "DejaVu Sans"  # comes with matplotlib, so a figure has the same letters everywhere
+MARKERS = "osD^vP"  # lines differ by marker as well as by colour
+QUERY_AXIS = "query (each row sums to 1)"
+KEY_AXIS = "key"
+MOST_NUMBERED_CELLS = 8  # a map up to this many tokens a side shows its numbers
+MOST_LABELS = 24  # with more tokens a side, every second, third ... one is named
+
+
+@cache
+def colours():
+    """The colours for lines, bars and dots: seaborn's `colorblind` palette, as a list."""
+    import seaborn as sns
+
+    return sns.color_palette("colorblind")
+
+
+@cache
+def style():
+    """The one style of the course's figures, as matplotlib settings."""
+    import seaborn as sns
+
+    return {
+        **sns.plotting_context("notebook"),
+        **sns.axes_style("ticks"),
+        "axes.prop_cycle": plt.cycler(color=colours()),
+        "font.family": FONT,
+        "axes.titlesize": 12,
+        "axes.titlelocation": "left",
+        "axes.labelsize": 11,
+        "xtick.labelsize": 10,
+        "ytick.labelsize": 10,
+        "legend.fontsize": 10,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "figure.constrained_layout.use": True,
+    }
+
+
+def set_style():
+    """Give every figure drawn from here on the style of the course."""
+    plt.rcParams.update(style())
+
+
+def styled(draw):
+    """Decorator: what this function draws has the style of the course, and nothing else does."""
+
+    @wraps(draw)
+    def draw_in_style(*args, **kwargs):
+        with plt.rc_context(style()):
+            return draw(*args, **kwargs)
+
+    return draw_in_style
+
+
+def caption(text):
+    """Show the figures that are open, then `text` below them, as a sentence that says what they show.
+
+    A notebook page drops the alternative text of a picture, so the caption is what tells a reader who
+    cannot see it. Numbers in it are computed by the cell, never typed.
+    """
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        display(figure)
+        plt.close(figure)
+    display(Markdown(f"*Figure: {text}*"))
+
+
+@styled
+def plot_attention(attn_weights, tokens, head=0, key_tokens=None):
+    """Heat map of one head's attention weights; rows are queries, columns are keys.
+
+    The figure stays open until its cell ends or `caption` is called.
+
+    Args:
+        attn_weights: tensor or array (T_q, T_k), (H, T_q, T_k) or (1, H, T_q, T_k), values from 0 to 1.
+        tokens: T_q labels for the queries; for the keys too, unless `key_tokens` is given.
+        head: which head to show, where there are several.
+        key_tokens: T_k labels for the keys.
+
+    Raises:
+        TypeError: `attn_weights` is not numbers.
+        ValueError: more than one sample, a head that is not there, values that are not weights, or
+            labels that do not match the weights in number.
+    """
+    weights = _one_map(attn_weights, head)
+    keys = tokens if key_tokens is None else key_tokens
+    for name, labels, length in (("tokens", tokens, weights.shape[0]), ("key_tokens", keys, weights.shape[1])):
+        if len(labels) != length:
+            wanted = "key_tokens (left out, so tokens)" if name == "key_tokens" and key_tokens is None else name
+            raise ValueError(
+                f"{wanted} has {len(labels)} labels but attn_weights has {length} "
+                f"{'queries' if name == 'tokens' else 'keys'} (shape {weights.shape})"
+            )
+    cell = 0.62 if max(weights.shape) <= MOST_NUMBERED_CELLS else max(0.14, 0.42 - 0.007 * max(weights.shape))
+    width, height = (1.8 + cell * n for n in reversed(weights.shape))
+    _, axes = plt.subplots(figsize=(max(4.0, width + 0.8), max(2.2, height)))
+    draw_weights(axes, weights, tokens, keys, colour_bar=True)
+
+
+def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numbers=None):
+    """Draw weights (T_q, T_k) as a heat map on `axes`, on the course's one colour scale.
+
+    Args:
+        axes: matplotlib axes, where it is drawn.
+        weights: array (T_q, T_k), from 0 to 1; NaN stays blank.
+        query_labels, key_labels: the names of rows and columns.
+        colour_bar: whether to add the colour bar.
+        numbers: whether to write each weight into its cell; by default where there are few cells.
+
+    Returns:
+        The image and its `Numbers` (None without numbers), for `update_weights`.
+    """
+    image = axes.imshow(weights, cmap=WEIGHT_COLOURS, vmin=0.0, vmax=1.0, aspect="equal")
+    _name_cells(axes.yaxis, query_labels)
+    _name_cells(axes.xaxis, key_labels)
+    axes.set(xlabel=KEY_AXIS, ylabel=QUERY_AXIS)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    if colour_bar:
+        bar = axes.figure.colorbar(image, ax=axes, shrink=0.85)
+        bar.set_label("weight")
+        bar.outline.set_visible(False)
+    if numbers is None:
+        numbers = max(weights.shape) <= MOST_NUMBERED_CELLS
+    if not numbers:
+        return image, None
+    centres = [(column, row) for row, column in np.ndindex(*weights.shape)]
+    cell_numbers = axes.add_collection(Numbers(centres, axes, size=9))
+    update_weights(image, cell_numbers, weights)
+    return image, cell_numbers
+
+
+def update_weights(image, numbers, weights):
+    """Put other weights into a map that `draw_weights` made."""
+    image.set_data(weights)
+    if numbers is not None:
+        behind = image.cmap(np.nan_to_num(weights, nan=1.0))
+        numbers.set_values(np.ravel(weights).tolist(), on_colours=behind)
+
+
+class Numbers(PathCollection):
+    """Many short numbers on axes, drawn as one artist: far faster than as many texts."""
+
+    def __init__(self, centres, axes, size=10):
+        """`centres`: the (x, y) of each number in data coordinates; `size`: of the font, in points."""
+        super().__init__([], sizes=[1.0], offsets=centres, offset_transform=axes.transData, lw=0, zorder=3)
+        self.set_transform(IdentityTransform())
+        self._size = size
+        self.labels = []
+
+    def set_values(self, values, digits=2, on_colours=None):
+        """Show `values` in order (None as nothing), black or white by the colours (RGBA) behind them."""
+        self.labels = ["" if value is None else f"{value:.{digits}f}" for value in values]
+        self.set_paths([_centred_path(label, self._size) for label in self.labels])
+        if on_colours is not None:
+            dark = np.asarray(on_colours).reshape(-1, 4)[:, :3] @ (0.3, 0.6, 0.1) < 0.5
+            self.set_facecolor(["white" if d else "black" for d in dark])
+
+
+@cache
+def _centred_path(label, size):
+    """The outline of a short text around the origin, in points; y runs upwards on the page."""
+    outline = TextPath((0, 0), label or " ", size=size, prop=FontProperties(family=FONT))
+    width = outline.get_extents().width if label else 0.0
+    return outline.transformed(Affine2D().translate(-width / 2, -0.36 * size))
+
+
+def drawable(label):
+    """`label` in composed form, with a box for each character that the font of the figures lacks."""
+    composed = unicodedata.normalize("NFC", str(label))
+    known = _font_characters()
+    return "".join(c if ord(c) in known or c.isspace() else "\N{WHITE SQUARE}" for c in composed)
+
+
+@cache
+def _font_characters():
+    return frozenset(get_font(findfont(FontProperties(family=FONT))).get_charmap())
+
+
+def _name_cells(axis, labels):
+    """Ticks at the centres of the cells, thinned evenly where there is no room for every label."""
+    shown = [drawable(label) for label in labels]
+    lost = sorted({str(label) for label, drawn in zip(labels, shown, strict=True) if "\N{WHITE SQUARE}" in drawn})
+    if lost:
+        print(f"Drawn with a box for what the font lacks: {', '.join(lost)}")
+    step = -(-len(shown) // MOST_LABELS)
+    ticks = range(0, len(shown), step)
+    axis.set_ticks(ticks, [shown[i] for i in ticks], parse_math=False)
+    if axis.axis_name == "x" and max(map(len, shown), default=0) > 3:
+        plt.setp(axis.get_ticklabels(), rotation=45, ha="right", rotation_mode="anchor")
+
+
+def _one_map(attn_weights, head):
+    """The weights of one head as an array (T_q, T_k), once they are seen to be weights."""
+    try:
+        weights = torch.as_tensor(attn_weights).detach().cpu().float()
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"attn_weights is a {type(attn_weights).__name__}; expected a tensor of weights") from None
+    shape = tuple(weights.shape)
+    if weights.dim() == 4:
+        if shape[0] != 1:
+            raise ValueError(f"attn_weights has shape {shape}, {shape[0]} samples; expected one, as in attn_weights[0]")
+        weights = weights[0]
+    if weights.dim() == 3:
+        if not -weights.size(0) <= head < weights.size(0):
+            raise ValueError(f"head={head} is not there: attn_weights has shape {shape}, so {weights.size(0)} heads")
+        weights = weights[head]
+    if weights.dim() != 2 or 0 in weights.shape:
+        raise ValueError(f"attn_weights has shape {shape}; expected (T_q, T_k), (H, T_q, T_k) or (1, H, T_q, T_k)")
+    known = weights[~weights.isnan()]
+    if known.numel() and (known.min() < -1e-3 or known.max() > 1 + 1e-3):
+        raise ValueError(
+            f"attn_weights runs from {known.min():.2f} to {known.max():.2f}; expected weights from 0 to 1. "
+            "Are these the scores, before the softmax?"
+        )
+    return weights.numpy()
