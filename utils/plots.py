@@ -1,4 +1,4 @@
-"""Static figures, all in one style: heat maps of attention weights, lines, and the captions below them."""
+"""Static figures, all in one style: heat maps of attention weights, colours and markers for lines."""
 
 import unicodedata
 from functools import cache, wraps
@@ -6,9 +6,9 @@ from functools import cache, wraps
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from IPython.display import Markdown, display
 from matplotlib.collections import PathCollection
 from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D, IdentityTransform
 
@@ -68,24 +68,36 @@ def styled(draw):
     return draw_in_style
 
 
-def caption(text):
-    """Show the figures that are open, then `text` below them, as a sentence that says what they show.
+@styled
+def plot_panels(x, panels, x_label, columns=2):
+    """Small line charts that share a logarithmic x axis; the figure stays open, as in `plot_attention`.
 
-    A notebook page drops the alternative text of a picture, so the caption is what tells a reader who
-    cannot see it. Numbers in it are computed by the cell, never typed.
+    Args:
+        x: the values along the axis, each about twice the one before.
+        panels: for each chart, (title, label of the y axis, {name of a line: its values}).
+        x_label: label of the shared axis.
+        columns: how many charts stand side by side.
     """
-    for number in plt.get_fignums():
-        figure = plt.figure(number)
-        display(figure)
-        plt.close(figure)
-    display(Markdown(f"*Figure: {text}*"))
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.4 * columns, 2.9 * rows), sharex=True, squeeze=False)
+    for axis, (title, y_label, lines) in zip(axes.flat, panels, strict=True):
+        for (name, values), marker in zip(lines.items(), MARKERS, strict=False):
+            axis.plot(x, values, marker=marker, ms=5, label=name)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(x[::2], [str(value) for value in x[::2]])
+        axis.set(title=title, ylabel=y_label)
+        axis.set_ylim(bottom=0)
+        axis.set_xlabel(x_label)
+        axis.label_outer()
+    axes.flat[0].legend()
+    figure.align_ylabels()
 
 
 @styled
 def plot_attention(attn_weights, tokens, head=0, key_tokens=None):
     """Heat map of one head's attention weights; rows are queries, columns are keys.
 
-    The figure stays open until its cell ends or `caption` is called.
+    The figure stays open until its cell ends or `utils.page.caption` is called.
 
     Args:
         attn_weights: tensor or array (T_q, T_k), (H, T_q, T_k) or (1, H, T_q, T_k), values from 0 to 1.
@@ -146,12 +158,14 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
     return image, cell_numbers
 
 
-def update_weights(image, numbers, weights):
-    """Put other weights into a map that `draw_weights` made."""
+def update_weights(image, numbers, weights, silent=None):
+    """Put other weights into a map that `draw_weights` made; no number is written where `silent` is True."""
+    weights = np.asarray(weights)
     image.set_data(weights)
     if numbers is not None:
         behind = image.cmap(np.nan_to_num(weights, nan=1.0))
-        numbers.set_values(np.ravel(weights).tolist(), on_colours=behind)
+        shown = weights.astype(object) if silent is None else np.where(silent, None, weights)
+        numbers.set_values(shown.ravel().tolist(), on_colours=behind)
 
 
 class Numbers(PathCollection):
@@ -176,9 +190,10 @@ class Numbers(PathCollection):
 @cache
 def _centred_path(label, size):
     """The outline of a short text around the origin, in points; y runs upwards on the page."""
-    outline = TextPath((0, 0), label or " ", size=size, prop=FontProperties(family=FONT))
-    width = outline.get_extents().width if label else 0.0
-    return outline.transformed(Affine2D().translate(-width / 2, -0.36 * size))
+    if not label:
+        return Path([(0.0, 0.0)])
+    outline = TextPath((0, 0), label, size=size, prop=FontProperties(family=FONT))
+    return outline.transformed(Affine2D().translate(-outline.get_extents().width / 2, -0.36 * size))
 
 
 def drawable(label):
@@ -202,7 +217,8 @@ def _name_cells(axis, labels):
     step = -(-len(shown) // MOST_LABELS)
     ticks = range(0, len(shown), step)
     axis.set_ticks(ticks, [shown[i] for i in ticks], parse_math=False)
-    if axis.axis_name == "x" and max(map(len, shown), default=0) > 3:
+    room = 6 if len(shown) <= MOST_NUMBERED_CELLS else 3  # characters that fit under a cell
+    if axis.axis_name == "x" and max(map(len, shown), default=0) > room:
         plt.setp(axis.get_ticklabels(), rotation=45, ha="right", rotation_mode="anchor")
 
 

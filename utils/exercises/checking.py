@@ -83,10 +83,10 @@ def use(exercise_id, function):
     Returns:
         A function that solves the exercise, so that the cells below can be run in any case.
     """
-    if examine(exercise_id, function).status == "correct":
+    reference = find(exercise_id).reference
+    if function is not reference and examine(exercise_id, function).status == "correct":
         display(Markdown(f"The cells below run on your own `{function.__name__}`."))
         return function
-    reference = find(exercise_id).reference
     display(
         Markdown(
             f"The exercise `{exercise_id}` is not solved yet, so the cells below run on the course's own "
@@ -362,7 +362,8 @@ def _numbers(value):
     array = value.detach().numpy()
     if array.ndim == 3 and len(array) == 1:
         array = array[0]
-    array = array.astype(int) if array.dtype == bool else array
+    if array.dtype == bool or (array == np.round(array)).all():
+        array = array.astype(int)
     return np.array2string(array, precision=3, suppress_small=True, separator=", ")
 
 

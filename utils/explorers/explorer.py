@@ -44,7 +44,8 @@ class Explorer:
         for control in controls.values():
             control.observe(lambda change: self._redraw(), names="value")
         heading = widgets.HTML(f"<b>{html.escape(title)}.</b> {html.escape(question)}")
-        self.box = widgets.VBox([heading, *controls.values(), self._picture])
+        row = widgets.HBox(list(controls.values()), layout={"flex_flow": "row wrap", "align_items": "flex-end"})
+        self.box = widgets.VBox([heading, row, self._picture])
 
     @property
     def values(self):

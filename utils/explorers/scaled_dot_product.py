@@ -1,5 +1,7 @@
 """The interactive figures of lesson 03. Each takes its numbers and functions from the lesson."""
 
+import html
+
 import ipywidgets as widgets
 import matplotlib
 import numpy as np
@@ -103,9 +105,9 @@ def one_query_steps(Q, K, V, query_names, key_names, feature_names, value_names)
         found = ", ".join(f"{v:.2f} {n}" for v, n in zip(output[query].tolist(), value_names, strict=True))
         sentence = [
             f"The query {name} has the same {d_k} features as each of the {T_k} keys.",
-            f"Each score is a dot product with {name}; the largest, {scores[query, best]:.0f}, belongs to {key_names[best]}.",
-            f"Divided by √{d_k} = {d_k**0.5:.0f}, the scores run from {scaled[query].min():.1f} to {scaled[query].max():.1f}.",
-            f"The weights are positive and sum to {weights[query].sum():.2f}; {key_names[best]} gets {weights[query, best]:.2f}.",
+            f"Each score is a dot product with {name}; the largest, {scores[query, best]:.0f}, is {key_names[best]}'s.",
+            f"Divided by √{d_k}, the scores run from {scaled[query].min():.1f} to {scaled[query].max():.1f}.",
+            f"The weights sum to {weights[query].sum():.2f}; {key_names[best]} gets {weights[query, best]:.2f} of it.",
             f"The output for {name} is the weighted average of the rows of V: {found}.",
         ][step]
         return figure, sentence
@@ -169,7 +171,7 @@ def score_scaling(queries, keys, widths):
         scale = {power: name for name, power in SCALES}[power]
         return figure, (
             f"With d_k = {d_k} and {scale}, the largest of {T_k} weights is {chosen[0].max():.2f} for this query "
-            f"and {average:.2f} on average; equal weights would be {1 / T_k:.2f}."
+            f"and {average:.2f} on average; equal weights would be 1/{T_k}."
         )
 
     return Explorer(
@@ -195,35 +197,46 @@ class MaskGrid(widgets.VBox):
 
     value = traitlets.Tuple()
 
-    def __init__(self, masks, start):
-        size = len(masks[start])
-        small = {"width": "34px", "height": "30px", "margin": "1px"}
-        self.buttons = [[widgets.ToggleButton(layout=small) for _ in range(size)] for _ in range(size)]
+    def __init__(self, masks, start, tokens):
+        """`masks`: the ready-made ones by name, as values; `start`: the name of the first; `tokens`: row names."""
+        size = len(tokens)
+        cell = {"width": "36px", "height": "28px", "margin": "1px", "padding": "0"}
+        self.buttons = [[widgets.ToggleButton(layout=cell) for _ in range(size)] for _ in range(size)]
         self.ready_made = widgets.Dropdown(
-            options=[(name, name) for name in masks], value=start, description="mask", style=LABEL
-        )
-        self._masks = masks
-        rows = [widgets.HBox(row) for row in self.buttons]
-        super().__init__([self.ready_made, *rows])
-        self._set(masks[start])
+            options=[*((name, mask) for name, mask in masks.items()), ("as pressed", None)],
+            value=masks[start], description="mask", style=LABEL,
+        )  # fmt: skip
+        self._setting = False
+        names = "".join(f'<div style="height: 34px; line-height: 34px">{html.escape(token)}</div>' for token in tokens)
+        row_names = widgets.HTML(f'<div style="text-align: right; width: 90px">{names}</div>')
+        rows = widgets.VBox([widgets.HBox(row) for row in self.buttons])
+        super().__init__([self.ready_made, widgets.HBox([row_names, rows])])
         for row in self.buttons:
             for button in row:
-                button.observe(self._read, names="value")
-        self.ready_made.observe(lambda change: self._set(self._masks[change["new"]]), names="value")
+                button.observe(self._read_buttons, names="value")
+        self.ready_made.observe(lambda change: self._set_buttons(change["new"]), names="value")
+        self._set_buttons(masks[start])
 
-    def _set(self, mask):
+    def _set_buttons(self, mask):
         """Put every button where `mask` says; `value` changes once."""
-        with self.hold_trait_notifications():
-            for buttons, row in zip(self.buttons, mask, strict=True):
-                for button, allowed in zip(buttons, row, strict=True):
-                    button.value = bool(allowed)
-            self._read()
+        if mask is None:
+            return
+        self._setting = True
+        for buttons, row in zip(self.buttons, mask, strict=True):
+            for button, allowed in zip(buttons, row, strict=True):
+                button.value = allowed
+        self._setting = False
+        self._read_buttons()
 
-    def _read(self, change=None):
+    def _read_buttons(self, change=None):
+        if self._setting:
+            return
         for row in self.buttons:
             for button in row:
                 button.description = "1" if button.value else "0"
         self.value = tuple(tuple(button.value for button in row) for row in self.buttons)
+        offered = [mask for _, mask in self.ready_made.options]
+        self.ready_made.value = self.value if self.value in offered else None
 
 
 @styled
@@ -264,7 +277,7 @@ def mask_laboratory(Q, K, tokens, ways):
         except RuntimeError as error:
             weights, overflow = torch.full((n, n), float("nan")), str(error)
         alarms = _mask_alarms(weights, allowed, tokens) if not overflow else [f"overflow: {overflow}"]
-        update_weights(image, numbers, weights.numpy())
+        update_weights(image, numbers, weights.numpy(), silent=(~allowed & (weights == 0)).numpy())
         blocks.set_paths([Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in (~allowed).nonzero().tolist()])
         for bar, width in zip(bars, weights.sum(-1).nan_to_num(0.0).tolist(), strict=True):
             bar.set_width(min(width, 1.3))
@@ -277,7 +290,7 @@ def mask_laboratory(Q, K, tokens, ways):
         "1 means that the row's query may attend to the column's key. Which way of blocking is the only one "
         "that never raises an alarm, whatever the mask and the precision?",
         draw,
-        mask=MaskGrid({name: tuple(map(tuple, mask.tolist())) for name, mask in masks.items()}, "causal"),
+        mask=MaskGrid({name: tuple(map(tuple, mask.tolist())) for name, mask in masks.items()}, "causal", tokens),
         way=widgets.Dropdown(options=[(way, way) for way in ways], description="blocked by", style=LABEL),
         dtype=widgets.ToggleButtons(options=[(name, name) for name in DTYPES], description="precision", style=LABEL),
     )

@@ -1,0 +1,162 @@
+"""JupyterLab in a real browser: a server on the loopback, a page on one notebook, and what a reader does there."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOW_TO = (
+    "pip install -r .ci/requirements.txt and install Chromium (on Debian: apt-get install chromium), then run pytest"
+)
+
+SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},  # every cell is in the page, not only those on the screen
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+
+# Chromium looks for updates and the like; without a network each attempt would fail, slowly.
+QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+def why_not():
+    """Why the browser tests cannot run here, in a sentence that says how to run them; None when they can."""
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        return f"browser tests skipped, playwright is not installed: {HOW_TO}"
+    if chromium() is None:
+        return f"browser tests skipped, no Chromium was found: {HOW_TO}"
+    return None
+
+
+def chromium():
+    """The path of an installed Chromium or Chrome, or None."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+@contextlib.contextmanager
+def server(folder):
+    """A JupyterLab server on the loopback that serves `folder`; yields its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = folder / ".lab-home"  # settings and workspaces of its own: nothing of the reader's is touched
+    for name, settings in SETTINGS.items():
+        path = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(settings))
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
+        f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True",
+        f"--LabApp.workspaces_dir={home / 'workspaces'}", f"--LabApp.user_settings_dir={home / 'settings'}",
+    ]  # fmt: skip
+    log = (folder / "jupyterlab.log").open("w")
+    environment = {**os.environ, "JUPYTER_NO_CONFIG": "1"}
+    process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 90
+        while True:
+            try:
+                urllib.request.urlopen(f"{address}/api/status", timeout=5).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"JupyterLab did not start: {Path(log.name).read_text()}") from None
+                time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        log.close()
+
+
+@contextlib.contextmanager
+def browser_page(width=1280, height=2400):
+    """A page of a headless Chromium; yields it with a list that collects the page's errors."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium(),
+            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", *QUIET],
+        )
+        page = browser.new_page(viewport={"width": width, "height": height})
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        yield page, errors
+        browser.close()
+
+
+class OpenNotebook:
+    """A notebook open in JupyterLab."""
+
+    def __init__(self, page, address, path):
+        self.page = page
+        page.goto(f"{address}/lab/tree/{path}?reset")
+        page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
+        page.wait_for_function("() => window.jupyterapp !== undefined")
+        # The sidebar takes a third of the page; a reader at work has it closed.
+        page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+        page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            timeout=60_000,
+        )
+
+    def run_all(self, timeout=120):
+        """Run all cells and wait until each has its number."""
+        self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
+        self.wait_until_idle(timeout)
+
+    def run_cell(self, text, source, timeout=60):
+        """Replace the source of the one code cell that contains `text`, run it, and return its output's text."""
+        at = self.page.evaluate(
+            """([text, source]) => {
+                const cells = window.jupyterapp.shell.currentWidget.content.widgets;
+                const found = cells.map((cell, at) => [cell, at]).filter(
+                    ([cell]) => cell.model.type === 'code' && cell.model.sharedModel.getSource().includes(text));
+                if (found.length !== 1) { throw new Error(`${found.length} cells contain ${text}`); }
+                const [cell, at] = found[0];
+                cell.model.sharedModel.setSource(source);
+                window.jupyterapp.shell.currentWidget.content.activeCellIndex = at;
+                window.jupyterapp.commands.execute('notebook:run-cell');
+                return at;
+            }""",
+            [text, source],
+        )
+        self.page.wait_for_timeout(200)
+        self.wait_until_idle(timeout)
+        return self.page.evaluate(
+            "at => window.jupyterapp.shell.currentWidget.content.widgets[at].outputArea.node.innerText", at
+        )
+
+    def wait_until_idle(self, timeout):
+        """Wait until every code cell with code in it has been run and the kernel rests."""
+        self.page.wait_for_function(
+            """() => {
+                const panel = window.jupyterapp.shell.currentWidget;
+                const prompts = panel.content.widgets.filter(
+                    cell => cell.model.type === 'code' && cell.model.sharedModel.getSource().trim() !== '');
+                return panel.sessionContext.session.kernel.status === 'idle'
+                    && prompts.every(
+                        cell => /^\\[\\d+\\]:$/.test(cell.node.querySelector('.jp-InputPrompt').innerText));
+            }""",
+            timeout=timeout * 1000,
+        )
+
+    def errors(self):
+        """The text of every error output."""
+        found = self.page.evaluate(
+            """() => JSON.stringify(window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.flatMap(
+                cell => (cell.outputs ?? []).filter(output => output.output_type === 'error')))"""
+        )
+        return [f"{error['ename']}: {error['evalue']}" for error in json.loads(found)]
