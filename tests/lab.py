@@ -114,7 +114,7 @@ class OpenNotebook:
 
     def run_all(self, timeout=120):
         """Run all cells and wait until each has its number."""
-        self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
+        self._start("notebook:run-all-cells")
         self.wait_until_idle(timeout)
 
     def run_cell(self, text, source, timeout=60):
@@ -128,12 +128,11 @@ class OpenNotebook:
                 const [cell, at] = found[0];
                 cell.model.sharedModel.setSource(source);
                 window.jupyterapp.shell.currentWidget.content.activeCellIndex = at;
-                window.jupyterapp.commands.execute('notebook:run-cell');
                 return at;
             }""",
             [text, source],
         )
-        self.page.wait_for_timeout(200)
+        self._start("notebook:run-cell")
         self.wait_until_idle(timeout)
         return self.page.evaluate(
             "at => window.jupyterapp.shell.currentWidget.content.widgets[at].outputArea.node.innerText", at
@@ -144,13 +143,22 @@ class OpenNotebook:
         self.page.wait_for_function(
             """() => {
                 const panel = window.jupyterapp.shell.currentWidget;
-                const prompts = panel.content.widgets.filter(
+                const written = panel.content.widgets.filter(
                     cell => cell.model.type === 'code' && cell.model.sharedModel.getSource().trim() !== '');
-                return panel.sessionContext.session.kernel.status === 'idle'
-                    && prompts.every(
-                        cell => /^\\[\\d+\\]:$/.test(cell.node.querySelector('.jp-InputPrompt').innerText));
+                return window.courseRunning === false && panel.sessionContext.session.kernel.status === 'idle'
+                    && written.every(cell => cell.model.executionState === 'idle' && cell.model.executionCount > 0);
             }""",
             timeout=timeout * 1000,
+        )
+
+    def _start(self, command):
+        """Begin a command; `courseRunning` is true in the page until it is done."""
+        self.page.evaluate(
+            """command => {
+                window.courseRunning = true;
+                window.jupyterapp.commands.execute(command).finally(() => { window.courseRunning = false; });
+            }""",
+            command,
         )
 
     def errors(self):
@@ -160,3 +168,88 @@ class OpenNotebook:
                 cell => (cell.outputs ?? []).filter(output => output.output_type === 'error')))"""
         )
         return [f"{error['ename']}: {error['evalue']}" for error in json.loads(found)]
+
+
+def explorers(page):
+    """The explorers on the page: for each its title, and the first of its controls that a key press moves."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('.jp-OutputArea .widget-vbox, .jp-OutputArea .widget-box')]
+            .filter(box => box.querySelector(':scope > .widget-html img'))
+            .map(box => box.querySelector(':scope > .widget-html img').alt)"""
+    )
+
+
+class ShownExplorer:
+    """One explorer on a page, found by its title."""
+
+    def __init__(self, page, title):
+        self.page = page
+        self.picture = page.locator(f'img[alt="{title}"]')
+        self.box = page.locator(".widget-vbox", has=self.picture).last
+        self.picture.scroll_into_view_if_needed()
+
+    def source(self):
+        """The picture that is shown now."""
+        return self.picture.get_attribute("src")
+
+    def sentence(self):
+        """The sentence below it."""
+        return self.box.locator("p[role=status]").inner_text()
+
+    def moves(self):
+        """What a reader can do here: for each control, something to call that moves it."""
+        found = {}
+        for at in range(self.box.locator(".noUi-handle").count()):
+            handle = self.box.locator(".noUi-handle").nth(at)
+            found[f"slider {at + 1}"] = lambda handle=handle: (
+                handle.focus(),
+                self.page.keyboard.press(self._way(handle)),
+            )
+        for at in range(self.box.locator(".widget-toggle-buttons").count()):
+            group = self.box.locator(".widget-toggle-buttons").nth(at)
+            found[f"buttons {at + 1}"] = lambda group=group: group.locator("button:not(.mod-active)").first.click()
+        for at in range(self.box.locator("select").count()):
+            select = self.box.locator("select").nth(at)
+            found[f"menu {at + 1}"] = lambda select=select: select.select_option(index=self._other(select))
+        if self.box.locator(".widget-hbox > .widget-toggle-button").count():
+            found["grid"] = lambda: self.box.locator(".widget-hbox > .widget-toggle-button").nth(8).click()
+        return found
+
+    @staticmethod
+    def _way(handle):
+        """The arrow key that moves a slider from where it stands."""
+        at_the_end = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemax")
+        return "ArrowLeft" if at_the_end else "ArrowRight"
+
+    @staticmethod
+    def _other(select):
+        return 1 if select.evaluate("box => box.selectedIndex") != 1 else 2
+
+    def latency(self, move, timeout=10):
+        """Move a control; the milliseconds from the move until another picture is on the page.
+
+        The clock runs in the page, from the event of the key or button to the loaded picture.
+        """
+        self.picture.evaluate(
+            """picture => {
+                const begin = () => { window.courseBegan ??= performance.now(); };
+                window.courseBegan = undefined;
+                window.courseTook = undefined;
+                for (const event of ['keydown', 'pointerdown', 'change']) {
+                    document.addEventListener(event, begin, {capture: true, once: true});
+                }
+                const alt = picture.alt, before = picture.src;
+                const look = () => {
+                    const now = [...document.images].find(image => image.alt === alt);
+                    if (now && now.src !== before && now.complete) {
+                        window.courseTook = performance.now() - window.courseBegan;
+                    } else {
+                        requestAnimationFrame(look);
+                    }
+                };
+                requestAnimationFrame(look);
+            }"""
+        )
+        move()
+        self.page.wait_for_function("() => window.courseTook !== undefined", timeout=timeout * 1000)
+        return self.page.evaluate("() => window.courseTook")

@@ -15,6 +15,7 @@ from utils.plots import MARKERS, WEIGHT_COLOURS, Numbers, colours, draw_weights,
 
 EMPTY = (0.95, 0.95, 0.95, 1.0)  # the colour of a cell without a number, or whose number has no colour
 LABEL = {"description_width": "90px"}
+BUTTONS = {**LABEL, "button_width": "90px"}
 STEPS = ["query and keys", "scores", "scaled scores", "weights", "weighted sum"]
 SCALES = [("no scaling", 0.0), ("1/√d_k", 0.5), ("1/d_k", 1.0)]  # the power of d_k that divides
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -118,7 +119,7 @@ def one_query_steps(Q, K, V, query_names, key_names, feature_names, value_names)
         "is left in the output?",
         draw,
         query=widgets.ToggleButtons(
-            options=[(name, at) for at, name in enumerate(query_names)], description="query", style=LABEL
+            options=[(name, at) for at, name in enumerate(query_names)], description="query", style=BUTTONS
         ),
         step=widgets.SelectionSlider(
             options=[(f"{at + 1} {name}", at) for at, name in enumerate(STEPS)],
@@ -150,7 +151,7 @@ def score_scaling(queries, keys, widths):
     weights = {(d_k, power): weights_at(d_k, power) for d_k in widths for _, power in SCALES}
     T_k = keys.size(1)
     figure, (bar_axes, line_axes) = new_figure(8.2, 3.3, columns=2)
-    bars = bar_axes.bar(range(1, T_k + 1), [0.0] * T_k, color=colours()[0], animated=True)
+    bars = bar_axes.bar(range(1, T_k + 1), [0.0] * T_k, color=colours()[0], ec="none", animated=True)
     bar_axes.set(ylim=(0, 1), xlabel="key", ylabel="weight", title="one query", xticks=range(1, T_k + 1))
     bar_axes.axhline(1 / T_k, color="0.5", lw=1, ls=":")
     for (name, power), colour, marker in zip(SCALES, colours()[1:], MARKERS, strict=False):
@@ -185,7 +186,7 @@ def score_scaling(queries, keys, widths):
             style=LABEL,
             layout={"width": "420px"},
         ),
-        power=widgets.ToggleButtons(options=SCALES, value=0.0, description="scale", style=LABEL),
+        power=widgets.ToggleButtons(options=SCALES, value=0.0, description="scale", style=BUTTONS),
     )
 
 
@@ -207,7 +208,7 @@ class MaskGrid(widgets.VBox):
             value=masks[start], description="mask", style=LABEL,
         )  # fmt: skip
         self._setting = False
-        names = "".join(f'<div style="height: 34px; line-height: 34px">{html.escape(token)}</div>' for token in tokens)
+        names = "".join(f'<div style="height: 30px; line-height: 30px">{html.escape(token)}</div>' for token in tokens)
         row_names = widgets.HTML(f'<div style="text-align: right; width: 90px">{names}</div>')
         rows = widgets.VBox([widgets.HBox(row) for row in self.buttons])
         super().__init__([self.ready_made, widgets.HBox([row_names, rows])])
@@ -261,8 +262,8 @@ def mask_laboratory(Q, K, tokens, ways):
     }
     figure, (map_axes, sum_axes) = new_figure(8.2, 3.9, columns=2, width_ratios=(1.5, 1))
     image, numbers = draw_weights(map_axes, np.zeros((n, n)), tokens, tokens, colour_bar=True)
-    blocks = map_axes.add_collection(PatchCollection([], fc="none", ec="0.75", hatch="///", lw=0, zorder=2))
-    bars = sum_axes.barh(range(n), [0.0] * n, color=colours()[0])
+    blocks = map_axes.add_collection(PatchCollection([], fc="none", ec=(1, 1, 1, 0.3), hatch="//", lw=0, zorder=2))
+    bars = sum_axes.barh(range(n), [0.0] * n, color=colours()[0], ec="none")
     sum_axes.set(ylim=(n - 0.5, -0.5), xlim=(0, 1.3), xlabel="sum of the row", yticks=range(n), yticklabels=tokens)
     sum_axes.axvline(1.0, color="0.4", lw=1, ls=":")
     verdict = sum_axes.set_title("")
@@ -282,8 +283,9 @@ def mask_laboratory(Q, K, tokens, ways):
         for bar, width in zip(bars, weights.sum(-1).nan_to_num(0.0).tolist(), strict=True):
             bar.set_width(min(width, 1.3))
         verdict.set_text("no alarm" if not alarms else "ALARM: " + ", ".join(a.split(":")[0] for a in alarms))
+        verdict.set(color=colours()[3] if alarms else "black", fontweight="bold" if alarms else "normal")
         blocked = int((~allowed).sum())
-        return figure, f"{way}, {dtype}, {blocked} pairs blocked (hatched). " + ("; ".join(alarms) or "No alarm") + "."
+        return figure, f"{way[0].upper()}{way[1:]}, {dtype}, {blocked} pairs blocked (hatched). " + ("; ".join(alarms) or "No alarm") + "."
 
     return Explorer(
         "Mask laboratory",
@@ -292,7 +294,7 @@ def mask_laboratory(Q, K, tokens, ways):
         draw,
         mask=MaskGrid({name: tuple(map(tuple, mask.tolist())) for name, mask in masks.items()}, "causal", tokens),
         way=widgets.Dropdown(options=[(way, way) for way in ways], description="blocked by", style=LABEL),
-        dtype=widgets.ToggleButtons(options=[(name, name) for name in DTYPES], description="precision", style=LABEL),
+        dtype=widgets.ToggleButtons(options=[(name, name) for name in DTYPES], description="precision", style=BUTTONS),
     )
 
 

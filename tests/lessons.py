@@ -1,0 +1,44 @@
+"""What the notebook tests share: where the notebooks are, their cells, and exercises with solutions put in."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import nbformat
+
+from utils.exercises.catalogue import find
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+CHECK = re.compile(r"""^check\("(\w+)", (\w+)\)$""", re.MULTILINE)
+
+
+def read(path):
+    """The notebook at `path`."""
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(notebook):
+    """Its code cells, in order."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags(cell):
+    """The tags of a cell."""
+    return cell.metadata.get("tags", [])
+
+
+def solved(source):
+    """The source of an exercise cell with the function in it replaced by the course's own."""
+    exercise_id, name = CHECK.search(source).groups()
+    reference = find(exercise_id).reference
+    (written,) = (n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef) and n.name == name)
+    lines = source.split("\n")
+    needed = sorted(set(reference.__code__.co_names) & vars(inspect.getmodule(reference)).keys())
+    solution = inspect.getsource(reference).replace(f"def {reference.__name__}(", f"def {name}(", 1)
+    lines[written.lineno - 1 : written.end_lineno] = [
+        f"from {reference.__module__} import {', '.join(needed)}",
+        solution,
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+"""The notebooks in JupyterLab in a real browser: run, moved, answered and solved as a reader does it."""
+
+import os
+import shutil
+
+import lab
+import pytest
+from lessons import CHECK, NOTEBOOKS, ROOT, code_cells, read, solved, tags
+
+if lab.why_not():
+    if os.environ.get("COURSE_BROWSER") == "required":  # where these tests must not be skipped, as in CI
+        raise RuntimeError(lab.why_not())
+    pytest.skip(lab.why_not(), allow_module_level=True)
+
+# For each exercise, a known mistake as a reader would type it, and its name.
+MISTAKES = {
+    "attention": (
+        """
+def attention(Q, K, V):
+    scores = Q @ K.transpose(-2, -1)
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ V, weights
+""",
+        "No scaling.",
+    ),
+    "causal_mask": (
+        """
+def causal_mask(query_len, key_len=None):
+    key_len = key_len or query_len
+    return torch.ones(query_len, key_len, dtype=torch.bool).tril()
+""",
+        "Aligned at the top left.",
+    ),
+    "padding_mask": (
+        """
+def padding_mask(token_ids, pad_id=0):
+    return (token_ids == pad_id).unsqueeze(1)
+""",
+        "Mask inverted.",
+    ),
+    "masked_attention": (
+        """
+def masked_attention(Q, K, V, mask=None):
+    scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ V, weights
+""",
+        "NaN where a query may attend to nothing.",
+    ),
+    "find_the_bug_in_attention": (
+        """
+def buggy_attention(Q, K, V):
+    scores = Q @ K.transpose(-2, -1)
+    scores = scores / Q.size(-1)
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ V, weights
+""",
+        "Divided by d_k, not by its root.",
+    ),
+    "find_the_bug_in_decoder_mask": (
+        """
+def decoder_mask(token_ids, pad_id=0):
+    return causal_mask(token_ids.size(1)).expand(len(token_ids), -1, -1)
+""",
+        "Causal only.",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A JupyterLab that serves a copy of the course, so that nothing of the real one is saved over."""
+    folder = tmp_path_factory.mktemp("lab") / "course"
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", ".venv"))
+    with lab.server(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+def opened(request, address):
+    """A notebook, opened and run; with the page's errors and its path."""
+    with lab.browser_page() as (page, errors):
+        notebook = lab.OpenNotebook(page, address, f"notebooks/{request.param.name}")
+        notebook.run_all()
+        yield notebook, errors, request.param
+
+
+def test_it_runs_without_errors(opened):
+    notebook, errors, _ = opened
+    assert notebook.errors() == []
+    assert errors == []
+
+
+def test_every_picture_changes_when_a_control_moves(opened):
+    notebook, errors, path = opened
+    titles = lab.explorers(notebook.page)
+    stored = [
+        output for cell in code_cells(read(path)) for output in cell.outputs if "image/png" in output.get("data", {})
+    ]
+    assert len(titles) == len([o for o in stored if not o.data["text/plain"].startswith("<Figure")])
+    for title in titles:
+        shown = lab.ShownExplorer(notebook.page, title)
+        moves = shown.moves()
+        assert moves
+        for name, move in moves.items():
+            before, sentence = shown.source(), shown.sentence()
+            took = shown.latency(move)
+            print(f"{title}, {name}: {took:.0f} ms")
+            assert shown.source() != before, (title, name)
+            assert shown.sentence() != sentence, (title, name)
+            assert not shown.sentence().startswith("Not drawn"), (title, name)
+    assert errors == []
+
+
+def test_a_prediction_answers(opened):
+    notebook, _, _ = opened
+    asked = notebook.page.locator(".widget-vbox", has_text="Predict.")
+    assert asked.count() > 0
+    for at in range(asked.count()):
+        buttons = asked.nth(at).locator("button")
+        verdicts = []
+        for option in range(buttons.count()):
+            buttons.nth(option).click()
+            said = asked.nth(at).locator("p[role=status]", has_text=buttons.nth(option).inner_text())
+            said.wait_for(timeout=10_000)
+            verdicts.append(said.inner_text().split(":")[0])
+        assert sorted(set(verdicts)) == ["No", "Yes"]
+        assert verdicts.count("Yes") == 1
+
+
+def test_a_known_mistake_is_named_and_the_solution_is_praised(opened):
+    notebook, errors, path = opened
+    exercises = [cell.source for cell in code_cells(read(path)) if "exercise" in tags(cell)]
+    assert exercises
+    for source in exercises:
+        exercise_id, name = CHECK.search(source).groups()
+        mistake, said = MISTAKES[exercise_id]
+        call = f'check("{exercise_id}", {name})'
+        assert said in notebook.run_cell(call, f"{mistake}\n\n{call}")
+        assert notebook.run_cell(call, solved(source)).startswith("Correct.")
+    assert errors == []
