@@ -15,7 +15,7 @@ from utils.attention import scaled_dot_product_attention
 from utils.explorers import Explorer, explorer, mask_laboratory, one_query_steps, score_scaling
 
 WIDTHS = [4, 16, 64]
-TOKENS = ["the", "cat", "sat", "on", "the", "mat"]
+TOKENS = ["the", "cat", "sat", "on", "a", "mat"]
 
 
 def fill(value):
@@ -138,6 +138,7 @@ def test_the_steps_are_the_attention_of_the_lesson():
 
 def test_the_scaling_sentence_tells_what_was_measured():
     shown = scaling()
+    shown.controls["query"].value = 3
     generator = torch.Generator().manual_seed(0)
     queries, keys = torch.randn(50, 64, generator=generator), torch.randn(50, 8, 64, generator=generator)
     for d_k, (name, power) in itertools.product(WIDTHS, [("no scaling", 0.0), ("1/√d_k", 0.5), ("1/d_k", 1.0)]):
@@ -145,7 +146,7 @@ def test_the_scaling_sentence_tells_what_was_measured():
         scores = (keys[..., :d_k] @ queries[:, :d_k, None]).squeeze(-1) / d_k**power
         largest = scores.softmax(-1).amax(-1)
         assert f"d_k = {d_k} and {name}" in shown.sentence
-        assert f"is {largest[0]:.2f} for this query and {largest.mean():.2f} on average" in shown.sentence
+        assert f"is {largest[3]:.2f} for query 4 and {largest.mean():.2f} on average" in shown.sentence
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,7 @@ def test_the_laboratory_raises_the_alarms_that_are_due(way, dtype, mask, alarms)
 
 def test_a_button_says_and_does_what_it_shows():
     grid = laboratory().controls["mask"]
+    grid.ready_made.value = dict(grid.ready_made.options)["causal"]
     assert grid.buttons[0][1].description == "0"
     grid.buttons[0][1].value = True
     assert grid.buttons[0][1].description == "1"

@@ -28,7 +28,8 @@ def scaled_dot_product_attention(Q, K, V, mask=None):
         ValueError: shapes that do not fit together, or a mask that is neither boolean nor 0 and 1.
     """
     weights_shape = _check_operands(Q, K, V)
-    scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1))  # (..., T_q, T_k)
+    # Scaled before the product rather than after: in float16, q.k can overflow where q.k / sqrt(d_k) does not.
+    scores = (Q / math.sqrt(Q.size(-1))) @ K.transpose(-2, -1)  # (..., T_q, T_k)
     if mask is None:
         weights = torch.softmax(scores, dim=-1)
     else:

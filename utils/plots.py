@@ -87,8 +87,8 @@ def plot_panels(x, panels, x_label, columns=2):
         axis.set_xticks(x[::2], [str(value) for value in x[::2]])
         axis.set(title=title, ylabel=y_label)
         axis.set_ylim(bottom=0)
+    for axis in axes[-1]:
         axis.set_xlabel(x_label)
-        axis.label_outer()
     axes.flat[0].legend()
     figure.align_ylabels()
 

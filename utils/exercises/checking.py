@@ -1,7 +1,9 @@
 """`check`, `hint`, `solution`, `use`: what a reader calls on an exercise."""
 
 import ast
+import contextlib
 import inspect
+import re
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
@@ -38,7 +40,9 @@ class Report:
     mistakes: tuple[str, ...] = ()
 
     def __repr__(self):
-        return self.text.replace("**", "").replace("```text\n", "").replace("```", "")
+        text = self.text.replace("```text\n", "").replace("```", "")
+        # Bold marks go; a ** in the reader's own line, which stands in backquotes, stays.
+        return re.sub(r"`[^`\n]*`|\*\*(.+?)\*\*", lambda found: found[1] or found[0], text)
 
     def _repr_markdown_(self):
         return self.text
@@ -85,7 +89,8 @@ def use(exercise_id, function):
     """
     reference = find(exercise_id).reference
     if function is not reference and examine(exercise_id, function).status == "correct":
-        display(Markdown(f"The cells below run on your own `{function.__name__}`."))
+        name = getattr(function, "__name__", type(function).__name__)
+        display(Markdown(f"The cells below run on your own `{name}`."))
         return function
     display(
         Markdown(
@@ -106,19 +111,30 @@ def examine(exercise_id, function):
     if not callable(function):
         return Report(
             "error",
-            f"**Not a function.** `check` was given a {type(function).__name__}. Give it the function itself, "
-            f"without calling it: `check({exercise_id!r}, your_function)`.",
+            f"**Not a function.** `check` was given {_a(type(function))}. Give it the function itself, without calling "
+            f"it: `check({exercise_id!r}, your_function)`.",
         )
     if _is_empty(function):
         return Report("not started", "**Not started.** Replace the `...` with your code and run the cell again.")
-    seen = [observe(function, probe, exercise.returns) for probe in exercise.probes]
-    wanted = _observe_steps(exercise, ())
-    failing = [at for at in range(len(seen)) if not agree(seen[at], wanted[at])]
-    for look in (_changed_in_place, _correct, _known_mistakes, _gradient_cut, _sizes_hard_coded, _error, _shape):
-        report = look(exercise, function, seen, wanted, failing)
-        if report is not None:
-            return report
-    return _batch_mixed(exercise, function) or _wrong(exercise, function, seen, wanted, failing)
+    with _one_thread():
+        seen = [observe(function, probe, exercise.returns) for probe in exercise.probes]
+        wanted = [_made(exercise.id, None, at) for at in range(len(seen))]
+        failing = [at for at in range(len(seen)) if not agree(seen[at], wanted[at])]
+        for look in LOOKS:
+            report = look(exercise, function, seen, wanted, failing)
+            if report is not None:
+                return report
+
+
+@contextlib.contextmanager
+def _one_thread():
+    """Tensors of a hundred numbers are many times slower on two threads than on one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _is_empty(function):
@@ -147,12 +163,16 @@ def _changes(exercise_id):
     return [((mistake,), changes) for mistake, changes in singles] + pairs
 
 
-def _observe_steps(exercise, changes):
-    """What the reference gives on each probe, with some of its steps changed."""
-    return [_observe_one(exercise, dict(changes), probe) for probe in exercise.probes]
+@cache
+def _made(exercise_id, way, at):
+    """What the reference gives on probe `at`, or with `way`, a number, what that way to go wrong gives."""
+    changes = {} if way is None else _changes(exercise_id)[way][1]
+    exercise = find(exercise_id)
+    return _observe_steps(exercise, changes, exercise.probes[at])
 
 
-def _observe_one(exercise, changes, probe):
+def _observe_steps(exercise, changes, probe):
+    """What the reference with some of its steps changed gives on a probe."""
     return observe(lambda *arguments: exercise.by_steps(changes, *arguments), probe, exercise.returns)
 
 
@@ -179,11 +199,11 @@ def _correct(exercise, function, seen, wanted, failing):
     if exercise.half is None:
         return Report("correct", text)
     half = observe(function, exercise.half, exercise.returns)
-    if agree(half, _observe_one(exercise, {}, exercise.half)):
+    if agree(half, _observe_steps(exercise, {}, exercise.half)):
         return Report("correct", text)
     known = any(
         agree(half, made) and (half.error is None or same_error(half, made))
-        for made in (_observe_one(exercise, v, exercise.half) for v in exercise.half_mistake.variants)
+        for made in (_observe_steps(exercise, v, exercise.half) for v in exercise.half_mistake.variants)
     )
     what = f"it raises: {half.error}" if half.error else "the result is wrong"
     name, lead = (exercise.half_mistake.name, exercise.half_mistake.lead) if known else ("half precision", "")
@@ -195,10 +215,10 @@ def _correct(exercise, function, seen, wanted, failing):
 def _known_mistakes(exercise, function, seen, wanted, failing):
     """The first known mistake, or two at once, that gives the same on every probe."""
     order = failing + [at for at in range(len(seen)) if at not in failing]
-    for mistakes, changes in _changes(exercise.id):
+    for way, (mistakes, _) in enumerate(_changes(exercise.id)):
         convinced = False
         for at in order:
-            made = _observe_one(exercise, changes, exercise.probes[at])
+            made = _made(exercise.id, way, at)
             if not agree(seen[at], made):
                 break
             # Two errors look alike, so it takes a wrong value in common, or the same words, to convince.
@@ -250,22 +270,26 @@ def _sizes_hard_coded(exercise, function, seen, wanted, failing):
     first, second = (_sizes(exercise.probes[at].sizes) for at in (0, resized))
     what = f"raises {type(seen[resized].error).__name__}" if seen[resized].error else "is wrong"
     return _diagnosed(
-        ["sizes hard-coded"],
-        f"**Sizes hard-coded.** It is right for {first} and {what} for {second}. Which number in your code belongs to "
-        "the example, and where could you read it off a tensor instead?",
+        ["right for these sizes only"],
+        f"**Right for these sizes only.** It is right for {first} and {what} for {second}. Which number or step "
+        f"in your code "
+        "fits the first case alone, and what could you read off a tensor instead?",
     )
 
 
 def _error(exercise, function, seen, wanted, failing):
-    at = failing[0]
-    error = seen[at].error
-    if error is None:
+    at = next((at for at in failing if seen[at].error is not None), None)
+    if at is None:
         return None
-    probe = exercise.probes[at]
+    error, probe = seen[at].error, exercise.probes[at]
     line = readers_line(error, function)
-    where = f" in line {line[0]} of your cell, `{line[1]}`" if line else ""
+    where = f" in line {line[0]} of your cell" + (f", `{line[1]}`" if line[1] else "") if line else ""
+    if seen[at].in_backward:
+        where = " when its gradients are computed"
     call = ", ".join(_describe(name, value, probe.sizes) for name, value in probe.arguments.items())
-    if isinstance(error, TypeError) and line is None:
+    if seen[at].in_backward:
+        meaning = "Which line writes into a tensor that the gradient still needs (a method that ends in `_`, `+=`)?"
+    elif isinstance(error, TypeError) and line is None:
         meaning = f"It was called with {len(probe.arguments)} arguments, {', '.join(probe.arguments)}."
     elif isinstance(error, NameError):
         meaning = "Is that name defined inside your function, or imported?"
@@ -285,7 +309,7 @@ def _shape(exercise, function, seen, wanted, failing):
     names = ", ".join(exercise.returns)
     for at in failing:
         probe = exercise.probes[at]
-        if not seen[at].results:
+        if seen[at].error is None and not seen[at].results:
             returned = seen[at].returned
             came = "None: is there a `return`?" if returned is None else f"{_kind(returned)}."
             return Report("shape", f"**Not what was asked for.** Expected ({names}) as tensors, got {came}")
@@ -302,26 +326,47 @@ def _shape(exercise, function, seen, wanted, failing):
     return None
 
 
-def _batch_mixed(exercise, function):
-    """Whether sample 0's result depends on sample 1."""
-    probe = exercise.probes[0]
-    if probe.sizes.get("B", 1) < 2:
-        return None
-    before = observe(function, probe, exercise.returns)
-    others = {
-        name: torch.cat([value[:1], value[1:].flip(-1)]) if isinstance(value, torch.Tensor) else value
-        for name, value in probe.arguments.items()
-    }
-    after = observe(function, Probe(probe.name, others, probe.sizes), exercise.returns)
-    if not before.results or not after.results:
-        return None
-    if all(tensors_equal(before.results[name][:1], after.results[name][:1]) for name in exercise.returns):
+def _random(exercise, function, seen, wanted, failing):
+    """Whether a second call with the same input gives something else."""
+    again = observe(function, exercise.probes[0], exercise.returns)
+    if not again.results or agree(again, seen[0]):
         return None
     return _diagnosed(
-        ["batch mixed"],
-        "**Batch mixed.** When sample 1 is changed, the result for sample 0 changes too. Which of your lines works "
-        "along the batch axis?",
+        ["another answer each time"],
+        "**Another answer each time.** Two calls with the same input give different results. Which of your lines draws "
+        "random numbers or keeps something from the last call?",
     )
+
+
+def _batch_mixed(exercise, function, seen, wanted, failing):
+    """Whether one sample's result depends on the other sample."""
+    probe = exercise.probes[0]
+    if probe.sizes.get("B", 1) < 2 or not seen[0].results:
+        return None
+    for changed, kept in ((1, 0), (0, 1)):
+        others = {name: _with_other_sample(value, changed) for name, value in probe.arguments.items()}
+        after = observe(function, Probe(probe.name, others, probe.sizes), exercise.returns)
+        if after.results and not all(
+            tensors_equal(seen[0].results[name][kept], after.results[name][kept])
+            for name in exercise.returns
+            if seen[0].results[name].shape[:1] == after.results[name].shape[:1] == (probe.sizes["B"],)
+        ):
+            return _diagnosed(
+                ["batch mixed"],
+                f"**Batch mixed.** When sample {changed} is changed, the result for sample {kept} changes too. "
+                f"Which of "
+                "your lines works along the batch axis?",
+            )
+    return None
+
+
+def _with_other_sample(value, sample):
+    """A copy of a tensor (B, ...) with other numbers in one sample; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.clone()
+    value[sample] = torch.sin(3.0 * value[sample] + 1.0) if value.is_floating_point() else value[sample].flip(-1)
+    return value
 
 
 def _wrong(exercise, function, seen, wanted, failing):
@@ -329,11 +374,11 @@ def _wrong(exercise, function, seen, wanted, failing):
     cases = [(probe, observe(function, probe, exercise.returns)) for probe in exercise.small]
     cases += [(exercise.probes[at], seen[at]) for at in failing]
     for probe, got in cases:
-        expected = _observe_one(exercise, {}, probe)
+        expected = _observe_steps(exercise, {}, probe)
         if not agree(got, expected) and got.results:
             break
     else:
-        return _error(exercise, function, seen, wanted, [failing[0]]) or Report("wrong", "**Not right yet.**")
+        return Report("wrong", "**Not right yet.**")
     call = "\n".join(f"{name} = {_numbers(value)}" for name, value in probe.arguments.items())
     tables = [
         _side_by_side(name, _numbers(expected.results[name]), _numbers(got.results[name]))
@@ -359,7 +404,7 @@ def _wrong(exercise, function, seen, wanted, failing):
 def _numbers(value):
     if not isinstance(value, torch.Tensor):
         return str(value)
-    array = value.detach().numpy()
+    array = (value.float() if value.dtype == torch.bfloat16 else value).detach().numpy()
     if array.ndim == 3 and len(array) == 1:
         array = array[0]
     if array.dtype == bool or (array == np.round(array)).all():
@@ -402,4 +447,23 @@ def _kind(returned):
         return f"one tensor of shape {tuple(returned.shape)}"
     if isinstance(returned, (tuple, list)):
         return f"{len(returned)} things: {', '.join(type(part).__name__ for part in returned)}"
-    return f"a {type(returned).__name__}"
+    return _a(type(returned))
+
+
+def _a(kind):
+    """The name of a type with its article."""
+    return f"{'an' if kind.__name__[0] in 'aeiouAEIOU' else 'a'} {kind.__name__}"
+
+
+LOOKS = (
+    _changed_in_place,
+    _correct,
+    _known_mistakes,
+    _random,
+    _gradient_cut,
+    _batch_mixed,
+    _sizes_hard_coded,
+    _error,
+    _shape,
+    _wrong,
+)  # in this order; the first that has something to say is the report

@@ -22,14 +22,16 @@ def create_decoder_mask(token_ids, pad_id=0):
 def causal_by_steps(changes, query_len, key_len=None):
     """`create_causal_mask`, one step a name, with some of its steps changed."""
     step = {
-        "diagonal": lambda T_q, T_k: T_k - T_q,
+        "shift": lambda T_q, T_k: T_k - T_q,
+        "diagonal": lambda shift: shift,
         "triangle": lambda pairs, diagonal: pairs.tril(diagonal),
         "answer": lambda mask: mask,
         **changes,
     }
     key_len = query_len if key_len is None else key_len
     pairs = torch.ones(query_len, key_len, dtype=torch.bool)
-    return step["answer"](step["triangle"](pairs, step["diagonal"](query_len, key_len)))
+    diagonal = step["diagonal"](step["shift"](query_len, key_len))
+    return step["answer"](step["triangle"](pairs, diagonal))
 
 
 def padding_by_steps(changes, token_ids, pad_id=0):
@@ -94,23 +96,23 @@ CAUSAL_MISTAKES = (
     Mistake(
         "diagonal left out",
         "May token 0 see itself? Look at the first row of a square mask: what is left for its softmax?",
-        ({"diagonal": lambda T_q, T_k: T_k - T_q - 1},),
+        ({"diagonal": lambda shift: shift - 1},),
     ),
     Mistake(
         "one too far",
         "Change token t+1: whose output moves? With your mask output t does, so it has seen the future.",
-        ({"diagonal": lambda T_q, T_k: T_k - T_q + 1},),
+        ({"diagonal": lambda shift: shift + 1},),
     ),
     Mistake(
         "aligned at the top left",
         "It is right for T_q = T_k. With one new query and a cache of five keys, which of them may it see, and "
         "where does the last query stand?",
-        ({"diagonal": lambda T_q, T_k: 0},),
+        ({"shift": lambda T_q, T_k: 0},),
     ),
     Mistake(
         "shift in the wrong direction",
         "It is right for T_q = T_k. With more keys than queries, should the triangle reach further right or less far?",
-        ({"diagonal": lambda T_q, T_k: T_q - T_k},),
+        ({"shift": lambda T_q, T_k: T_q - T_k},),
     ),
     Mistake(
         "transposed",
@@ -143,13 +145,15 @@ PADDING_MISTAKES = (
     ),
     Mistake(
         "(B, T_k) without an axis for the queries",
-        "Added to weights (B, T_q, T_k), your (B, T_k) is lined up from the right: which axis does the batch land "
+        "Broadcast against scores (B, T_q, T_k), your (B, T_k) is lined up from the right: which axis does the "
+        "batch land "
         "on, and who notices when B equals T_q?",
         ({"place": lambda real: real},),
     ),
     Mistake(
         "one sample's padding for all",
-        "Every sample wears the padding of one. Whose row of token_ids does sample 1 need?",
+        "Every sample gets one and the same mask, made from the tokens of one sample or of all together. Whose row of "
+        "token_ids does sample 1 need?",
         (
             {"place": lambda real: real[:1].unsqueeze(1).expand(real.size(0), -1, -1)},
             {"place": lambda real: real.all(0).expand_as(real).unsqueeze(1)},

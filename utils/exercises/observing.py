@@ -1,8 +1,11 @@
 """Run a function on a probe and take down everything about the call that can be compared."""
 
+import contextlib
+import random
 import traceback
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 
@@ -16,6 +19,7 @@ class Observation:
         gradients: by argument, its gradient, or None where nothing flowed back; empty when not asked for.
         changed: the arguments that are not as they were before the call.
         error: what it raised, or None.
+        in_backward: whether it was the computation of gradients that raised.
     """
 
     results: dict = field(default_factory=dict)
@@ -23,6 +27,7 @@ class Observation:
     gradients: dict = field(default_factory=dict)
     changed: list = field(default_factory=list)
     error: Exception | None = None
+    in_backward: bool = False
 
 
 def observe(function, probe, names):
@@ -42,9 +47,15 @@ def observe(function, probe, names):
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 value.requires_grad_()
     seen = Observation()
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    with _random_state_kept(), torch.enable_grad():
         try:
             seen.returned = function(*given.values())
+            results = _named_tensors(seen.returned, names)
+            seen.in_backward = True
+            if probe.gradients and results:
+                seen.gradients = _gradients(next(iter(results.values())), given)
+            seen.in_backward = False
+            seen.results = {name: tensor.detach() for name, tensor in results.items()}
         except Exception as error:  # whatever the reader's code does
             seen.error = error
     seen.changed = [
@@ -52,11 +63,19 @@ def observe(function, probe, names):
         for name, value in given.items()
         if isinstance(value, torch.Tensor) and not torch.equal(value, probe.arguments[name])
     ]
-    seen.results = _named_tensors(seen.returned, names)
-    if probe.gradients and seen.results:
-        seen.gradients = _gradients(next(iter(seen.results.values())), given)
-    seen.results = {name: tensor.detach() for name, tensor in seen.results.items()}
     return seen
+
+
+@contextlib.contextmanager
+def _random_state_kept():
+    """Put the random numbers of torch, numpy and Python back to where they stood."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
 
 
 def _named_tensors(returned, names):
@@ -64,9 +83,19 @@ def _named_tensors(returned, names):
     values = (returned,) if len(names) == 1 else returned
     if not isinstance(values, (tuple, list)) or len(values) != len(names):
         return {}
-    if not all(isinstance(value, torch.Tensor) for value in values):
+    if not all(_plain(value) for value in values):
         return {}
     return dict(zip(names, values, strict=True))
+
+
+def _plain(value):
+    """Whether this is a tensor of real numbers that can be looked at: not sparse, not complex, not on `meta`."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+        and not value.is_complex()
+    )
 
 
 def _gradients(output, given):

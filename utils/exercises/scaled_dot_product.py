@@ -24,7 +24,7 @@ def attention_by_steps(changes, Q, K, V, mask=None):
     if mask is not None:
         mask = step["read"](mask)
         scores = step["block"](scores, mask)
-    weights = step["normalise"](scores)
+    weights = step["normalise"](scores, step["share"])
     if mask is not None:
         weights = step["clean"](weights, mask)
     weights = step["rescale"](weights, Q)
@@ -45,7 +45,8 @@ STEPS = {
     "scale": lambda scores, Q, K, V: scores / math.sqrt(Q.size(-1)),
     "read": _keep,
     "block": lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).min),
-    "normalise": lambda scores: scores.softmax(dim=-1),
+    "normalise": lambda scores, share: share(scores, -1),
+    "share": lambda scores, dim: scores.softmax(dim),
     "clean": lambda weights, mask: weights.masked_fill(~mask, 0.0),
     "rescale": _keep,
     "combine": lambda weights, V, Q, K: weights @ V,
@@ -62,16 +63,33 @@ def _heads_wide(Q, K, V):  # d_model where there are heads, (B, H, T, d_k)
     return math.sqrt(Q.size(-1) * (Q.size(1) if Q.dim() == 4 else 1))
 
 
-def _softmax_over_everything(scores):
-    return scores.flatten().softmax(dim=0).view_as(scores)
+def _axis_one_of_the_scores(Q, K, V):
+    return K.size(-2) if Q.dim() == 2 else Q.size(1)
 
 
-def _hard_argmax(scores):
+def _without_an_axis(scores, share):  # the axis that F.softmax picks when it is told none
+    return share(scores, 0 if scores.dim() == 3 else 1)
+
+
+def _hard_argmax(scores, share):
     return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.size(-1)).to(scores.dtype)
 
 
-def _exp_unshifted(scores):
-    return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+def _exp_unshifted(scores, dim):
+    return scores.exp() / scores.exp().sum(dim, keepdim=True)
+
+
+def _exp_shifted_by_one_for_all(scores, dim):
+    exponentials = (scores - scores.max()).exp()
+    return exponentials / exponentials.sum(dim, keepdim=True)
+
+
+def _renormalised(weights, mask):
+    return weights * mask / (weights * mask).sum(dim=-1, keepdim=True)
+
+
+def _renormalised_with_care(weights, mask):
+    return weights * mask / (weights * mask).sum(dim=-1, keepdim=True).clamp_min(1e-9)
 
 
 ATTENTION_MISTAKES = (
@@ -82,9 +100,13 @@ ATTENTION_MISTAKES = (
     ),
     Mistake(
         "divided by d_k, not by its root",
-        "The spread of your scores is now 1/√d_k; it should be 1. The spread of q·k itself is √d_k: so what "
-        "divides it to 1?",
-        (_divide(lambda Q, K, V: Q.size(-1)),),
+        "The spread of q·k itself is √d_k, and you divide it by something that grows like d_k, so the spread of "
+        "your scores shrinks like 1/√d_k. What divides it to 1? (In Python, `d_k ** 1/2` is d_k / 2.)",
+        (
+            _divide(lambda Q, K, V: Q.size(-1)),
+            _divide(lambda Q, K, V: Q.size(-1) / 2),
+            _divide(lambda Q, K, V: Q.size(-1) * 2),
+        ),
     ),
     Mistake(
         "multiplied by the root",
@@ -102,52 +124,67 @@ ATTENTION_MISTAKES = (
             _divide(_heads_wide),
             _divide(lambda Q, K, V: math.sqrt(Q.size(0))),
             _divide(lambda Q, K, V: math.sqrt(Q.size(1))),
+            _divide(lambda Q, K, V: math.sqrt(K.size(1))),
+            _divide(lambda Q, K, V: math.sqrt(_axis_one_of_the_scores(Q, K, V))),
         ),
     ),
     Mistake(
         "scaled after the softmax",
-        "Your rows sum to 1/√d_k instead of 1, so something happened after the softmax. What is the scale "
-        "meant to soften, the scores or the weights?",
-        ({**_divide(lambda Q, K, V: 1.0), "rescale": lambda weights, Q: weights / math.sqrt(Q.size(-1))},),
+        "Your softmax sees scores without a scale, and the shares that reach V sum to 1/√d_k instead of 1, so "
+        "something happened after the softmax. What is the scale meant to soften, the scores or the weights?",
+        (
+            {**_divide(lambda Q, K, V: 1.0), "rescale": lambda weights, Q: weights / math.sqrt(Q.size(-1))},
+            {
+                **_divide(lambda Q, K, V: 1.0),
+                "combine": lambda weights, V, Q, K: weights @ V / math.sqrt(Q.size(-1)),
+            },
+        ),
     ),
     Mistake(
         "softmax over the queries",
-        "Your columns sum to 1, not your rows. For one query, which axis lists the keys it chooses from?",
-        ({"normalise": lambda scores: scores.softmax(dim=-2)},),
+        "Your softmax does not run along the keys but along the queries (with `dim=1` and heads, along the heads), so "
+        "the rows of your weights do not sum to 1. For one query, which axis lists the keys it chooses from?",
+        (
+            {"normalise": lambda scores, share: share(scores, -2)},
+            {"normalise": lambda scores, share: share(scores, 1)},
+        ),
     ),
     Mistake(
         "softmax over the batch",
         "Your weights sum to 1 over the samples; with a single sample they would all be 1. For one query, "
         "which axis lists the keys it chooses from?",
-        ({"normalise": lambda scores: scores.softmax(dim=0)},),
+        ({"normalise": lambda scores, share: share(scores, 0)}, {"normalise": _without_an_axis}),
     ),
     Mistake(
         "softmax over all entries",
         "All your weights together sum to 1. Should one query get less because another exists?",
         (
-            {"normalise": _softmax_over_everything},
-            {"normalise": lambda scores: scores.flatten(-2).softmax(dim=-1).view_as(scores)},
-            {"normalise": lambda scores: scores.flatten(1).softmax(dim=-1).view_as(scores)},
+            {"normalise": lambda scores, share: share(scores.flatten(), 0).view_as(scores)},
+            {"normalise": lambda scores, share: share(scores.flatten(-2), -1).view_as(scores)},
+            {"normalise": lambda scores, share: share(scores.flatten(1), -1).view_as(scores)},
         ),
     ),
     Mistake(
         "no softmax",
         "Your weights are the scores themselves: some are negative, and their rows sum to anything. What "
         "turns a row of scores into shares of 1?",
-        (
-            {"normalise": _keep},
-            {"normalise": lambda scores: scores / scores.sum(dim=-1, keepdim=True)},
-        ),
+        ({"normalise": _keep},),
+    ),
+    Mistake(
+        "divided by the sum without exp",
+        "Your rows sum to 1, but a score can be negative, and so is its weight; and the sum of a row can be 0. What "
+        "must be done to the scores first, so that every share is positive?",
+        ({"normalise": lambda scores, share: scores / scores.sum(dim=-1, keepdim=True)},),
     ),
     Mistake(
         "sigmoid instead of softmax",
         "Each of your weights is between 0 and 1, yet a row does not sum to 1. Where do the keys compete?",
-        ({"normalise": torch.sigmoid},),
+        ({"normalise": lambda scores, share: scores.sigmoid()},),
     ),
     Mistake(
         "exp without normalising",
         "Your weights are positive but their rows do not sum to 1. What does a softmax do after exp?",
-        ({"normalise": torch.exp},),
+        ({"normalise": lambda scores, share: scores.exp()},),
     ),
     Mistake(
         "hard argmax",
@@ -158,7 +195,13 @@ ATTENTION_MISTAKES = (
         "exp without subtracting the maximum",
         "It is right for small scores, but exp(1000) overflows to infinity, and infinity divided by infinity "
         "is NaN. What can be subtracted from a whole row without changing its softmax?",
-        ({"normalise": _exp_unshifted},),
+        ({"share": _exp_unshifted},),
+    ),
+    Mistake(
+        "shifted by the maximum of all rows",
+        "You take the same number off every row. A row that lies far below it becomes all zeros, and 0 divided by 0 is "
+        "NaN. Whose maximum should a row be shifted by (`keepdim=True` keeps it beside its row)?",
+        ({"share": _exp_shifted_by_one_for_all},),
     ),
     Mistake(
         "Q and K swapped",
@@ -170,7 +213,10 @@ ATTENTION_MISTAKES = (
         "weights transposed before V",
         "Your weights are right, but row i of your output mixes with column i of them. Which axis of the "
         "weights should meet the positions of V?",
-        ({"combine": lambda weights, V, Q, K: weights.transpose(-2, -1) @ V},),
+        (
+            {"combine": lambda weights, V, Q, K: weights.transpose(-2, -1) @ V},
+            {"combine": lambda weights, V, Q, K: torch.einsum("...kq,...kd->...qd", weights, V)},
+        ),
     ),
     Mistake(
         "keys used as values",
@@ -180,20 +226,21 @@ ATTENTION_MISTAKES = (
     Mistake(
         "queries used as values",
         "You found where to look and returned the question, not the content. Which tensor holds the content?",
-        ({"combine": lambda weights, V, Q, K: weights @ Q},),
+        (
+            {"combine": lambda weights, V, Q, K: weights @ Q},
+            {"combine": lambda weights, V, Q, K: torch.einsum("...qk,...kd->...qd", weights, Q)},
+        ),
     ),
     Mistake(
         "squeeze() without a dimension",
         "With a batch of one, or one query, your result has fewer axes. Which axis vanished, and does the "
         "caller expect it?",
-        tuple(
-            {
-                "answer": lambda output, weights, o=o, w=w: (
-                    output.squeeze() if o else output,
-                    weights.squeeze() if w else weights,
-                )
-            }
-            for o, w in ((True, True), (True, False), (False, True))
+        (
+            {"answer": lambda output, weights: (output.squeeze(), weights.squeeze())},
+            {"answer": lambda output, weights: (output.squeeze(), weights)},
+            {"answer": lambda output, weights: (output, weights.squeeze())},
+            {"score": lambda Q, K: (Q @ K.transpose(-2, -1)).squeeze()},
+            {"normalise": lambda scores, share: share(scores, -1).squeeze()},
         ),
     ),
     Mistake(
@@ -201,9 +248,14 @@ ATTENTION_MISTAKES = (
         "It is right for (B, T, d), but with heads, (B, H, T, d), axis 1 or 2 is another one. How do you name "
         "an axis so that it stays the same however many stand before it?",
         (
-            {"score": lambda Q, K: Q @ K.transpose(1, 2)},
-            {"normalise": lambda scores: scores.softmax(dim=2)},
-            {"score": lambda Q, K: Q @ K.transpose(1, 2), "normalise": lambda scores: scores.softmax(dim=2)},
+            {"score": lambda Q, K: Q @ K.transpose(1, 2)},  # fails with heads, so any later step may count too
+            {"score": lambda Q, K: Q @ K.permute(0, 2, 1)},
+            {"normalise": lambda scores, share: share(scores, 2)},
+            _divide(lambda Q, K, V: math.sqrt(Q.size(2))),
+            {
+                **_divide(lambda Q, K, V: math.sqrt(Q.size(2))),
+                "normalise": lambda scores, share: share(scores, 2),
+            },
         ),
     ),
 )
@@ -228,27 +280,6 @@ MASK_MISTAKES = (
         ({"block": _keep},),
     ),
     Mistake(
-        "too small a fill",
-        "Your fill is a small score, and small is not nothing: when the allowed scores are low, the blocked "
-        "keys win. Which number is below every score?",
-        tuple({"block": _fill(value), "clean": _keep} for value in (-1.0, -10.0, -100.0, -1e3, -1e4))
-        + tuple({"block": _fill(value)} for value in (-10.0, -100.0, -1e3, -1e4))
-        + tuple(
-            {"block": lambda scores, mask, value=value: scores + value * ~mask, "clean": _keep}
-            for value in (-10.0, -100.0, -1e3, -1e4)
-        ),
-    ),
-    Mistake(
-        "wrong sign",
-        "The blocked keys won all the weight. What sign must a score have for its exp to vanish?",
-        (
-            {"block": _fill(1e9), "clean": _keep},
-            {"block": _fill(float("inf")), "clean": _keep},
-            {"block": lambda scores, mask: scores + 1e9 * ~mask, "clean": _keep},
-            {"block": lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).max), "clean": _keep},
-        ),
-    ),
-    Mistake(
         "0 times -inf",
         "0 times -inf is NaN, and it is the allowed pairs that you multiply by 0. What picks a value instead of "
         "computing with it (`masked_fill`, `torch.where`)?",
@@ -264,6 +295,7 @@ MASK_MISTAKES = (
                 "block": lambda scores, mask: scores + torch.zeros_like(scores).masked_fill(~mask, float("-inf")),
                 "clean": _keep,
             },
+            {"block": _keep, "clean": _renormalised},
         ),
     ),
     Mistake(
@@ -294,6 +326,47 @@ MASK_MISTAKES = (
         ),
     ),
     Mistake(
+        "masked after the softmax, then renormalised",
+        "On paper this is the same. But take a blocked score far above the allowed ones: the softmax gives it "
+        "all of the "
+        "1, the allowed keys are rounded to 0, and nothing is left to divide. What if the blocked keys never entered?",
+        (
+            {"block": _keep, "clean": _renormalised_with_care},
+            {"block": _keep, "clean": lambda weights, mask: _renormalised(weights, mask).nan_to_num(0.0)},
+            {
+                "block": _keep,
+                "clean": lambda weights, mask: torch.where(
+                    mask.any(-1, keepdim=True), _renormalised(weights, mask), 0.0
+                ),
+            },
+        ),
+    ),
+    # The fills below come after the three above: where a mistake of another kind hides which fill it was, what
+    # is seen is theirs.
+    Mistake(
+        "fill not low enough",
+        "Your fill is a low score, but there can be lower ones: when the allowed scores are, the blocked keys "
+        "win. Which "
+        "number is below every score?",
+        tuple({"block": _fill(value), "clean": _keep} for value in (-1.0, -5.0, -10.0, -100.0, -1e4))
+        + tuple({"block": _fill(value)} for value in (-10.0, -1e4))
+        + tuple(
+            {"block": lambda scores, mask, value=value: scores + value * ~mask, "clean": _keep}
+            for value in (-10.0, -100.0, -1e3, -1e4)
+        ),
+    ),
+    Mistake(
+        "wrong sign",
+        "The blocked keys won all the weight, or made it NaN where their score is infinite. In which direction must a "
+        "score go for its exp to vanish?",
+        (
+            {"block": _fill(1e9), "clean": _keep},
+            {"block": _fill(float("inf")), "clean": _keep},
+            {"block": lambda scores, mask: scores + 1e9 * ~mask, "clean": _keep},
+            {"block": lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).max), "clean": _keep},
+        ),
+    ),
+    Mistake(
         "mask ignored",
         "Your result is the same as without a mask. Is the masked tensor the one that goes into the softmax? "
         "(`masked_fill` returns a new tensor; `masked_fill_` changes the old one.)",
@@ -301,14 +374,16 @@ MASK_MISTAKES = (
     ),
     Mistake(
         "mask transposed",
-        "Your rows and columns of the mask are exchanged; a causal mask turned so shows only the future. Which "
+        "Your rows and columns of the mask are exchanged; a causal mask turned so shows a token only itself and "
+        "the future. Which "
         "axis of the mask stands for the queries?",
         ({"read": lambda mask: mask.transpose(-2, -1)},),
     ),
     Mistake(
         "boolean added to the scores as a number",
-        "True became +1: an allowed key gained a little, and a blocked one lost nothing. What should be added "
-        "to a blocked score?",
+        "True and False became 1 and 0, so a blocked score is one point lower than it would be if allowed, and "
+        "no more. "
+        "How low must it be?",
         (
             {"block": lambda scores, mask: scores + mask, "clean": _keep},
             {"block": lambda scores, mask: scores - (~mask).to(scores.dtype), "clean": _keep},
@@ -363,11 +438,17 @@ _padding = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]]).bool().unsqueeze(1)
 _per_head = torch.arange(2 * 3 * 4 * 7).view(2, 3, 4, 7) % 5 != 0
 
 
-def _low_allowed_scores():
-    """Scores of about -20 000 where a query may attend, and 0 where it may not: a fill of -1e4 loses."""
-    probe = _probe("very low scores on the allowed keys", 9, ["B"], 2, 3, 5, 4, 6, mask=_padding)
-    keys = torch.where(_padding.transpose(1, 2), -200.0 + probe.arguments["K"], 0.0)
-    return Probe(probe.name, {**probe.arguments, "Q": probe.arguments["Q"].abs() + 100.0, "K": keys}, probe.sizes)
+def _low_allowed_scores(name, level):
+    """Scores of about `level` where a query may attend and near 0 where it may not, so that a higher fill loses.
+
+    In the second sample the other way round, so that it loses for an inverted mask as well.
+    """
+    probe = _probe(name, 9, ["B"], 2, 3, 5, 4, 6, mask=_random_mask)
+    low = _random_mask == torch.tensor([True, False]).view(2, 1, 1)
+    K = probe.arguments["K"].clone()
+    # Query i is the unit vector i, so the score of a pair is one number of K over 2, and each pair can have its own.
+    K[..., :3] += low.transpose(1, 2) * (2 * level + 0.02 * abs(level) * K[..., :3])
+    return Probe(probe.name, {**probe.arguments, "Q": torch.eye(3, 4).repeat(2, 1, 1), "K": K}, probe.sizes)
 
 
 MASKED = (
@@ -376,7 +457,8 @@ MASKED = (
     _probe("a causal mask (T, T)", 13, ["B"], 2, 5, 5, 4, 6, mask=_causal),
     _probe("padding, a mask (B, 1, T_k)", 14, ["B"], 2, 3, 5, 4, 6, mask=_padding),
     _probe("a query that may attend to nothing", 15, ["B"], 2, 3, 5, 4, 6, mask=_empty_row, gradients=True),
-    _low_allowed_scores(),
+    _low_allowed_scores("low scores on the allowed keys", -3_000),
+    _low_allowed_scores("very low scores on the allowed keys", -40_000),
     _probe("heads and a mask (B, H, T_q, T_k)", 16, ["B", "H"], 2, 3, 4, 7, 5, 6, mask=_per_head),
     *UNMASKED,
 )

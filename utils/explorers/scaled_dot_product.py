@@ -16,8 +16,10 @@ from utils.plots import MARKERS, WEIGHT_COLOURS, Numbers, colours, draw_weights,
 EMPTY = (0.95, 0.95, 0.95, 1.0)  # the colour of a cell without a number, or whose number has no colour
 LABEL = {"description_width": "90px"}
 BUTTONS = {**LABEL, "button_width": "90px"}
+START = "causal, first key is padding"
 STEPS = ["query and keys", "scores", "scaled scores", "weights", "weighted sum"]
 SCALES = [("no scaling", 0.0), ("1/√d_k", 0.5), ("1/d_k", 1.0)]  # the power of d_k that divides
+QUERIES_SHOWN = 12  # of all the queries, how many can be looked at one by one
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -115,8 +117,8 @@ def one_query_steps(Q, K, V, query_names, key_names, feature_names, value_names)
 
     return Explorer(
         "One query, step by step",
-        "Choose a query and move the step. Which key gets the largest weight, and how much of the others "
-        "is left in the output?",
+        "Move the step back to 1 and forward again, then choose another query. Which query leaves most weight "
+        "for keys that fit less well?",
         draw,
         query=widgets.ToggleButtons(
             options=[(name, at) for at, name in enumerate(query_names)], description="query", style=BUTTONS
@@ -151,42 +153,46 @@ def score_scaling(queries, keys, widths):
     weights = {(d_k, power): weights_at(d_k, power) for d_k in widths for _, power in SCALES}
     T_k = keys.size(1)
     figure, (bar_axes, line_axes) = new_figure(8.2, 3.3, columns=2)
-    bars = bar_axes.bar(range(1, T_k + 1), [0.0] * T_k, color=colours()[0], ec="none", animated=True)
-    bar_axes.set(ylim=(0, 1), xlabel="key", ylabel="weight", title="one query", xticks=range(1, T_k + 1))
-    bar_axes.axhline(1 / T_k, color="0.5", lw=1, ls=":")
-    for (name, power), colour, marker in zip(SCALES, colours()[1:], MARKERS, strict=False):
+    bars = bar_axes.bar(range(1, T_k + 1), [0.0] * T_k, color="0.45", ec="none", animated=True)
+    bar_axes.set(ylim=(0, 1), xlabel="key", ylabel="weight", title="Weights of one query", xticks=range(1, T_k + 1))
+    bar_axes.axhline(1 / T_k, color="0.3", lw=1, ls=":")
+    bar_axes.text(T_k + 0.5, 1 / T_k, f"1/{T_k}, all equal", ha="right", va="bottom", fontsize=9)
+    for (name, power), colour, marker in zip(SCALES, colours(), MARKERS, strict=False):
         largest = [float(weights[d_k, power].amax(-1).mean()) for d_k in widths]
         line_axes.plot(widths, largest, color=colour, marker=marker, ms=5, label=name)
     (here,) = line_axes.plot([widths[0]], [0.0], "o", ms=14, mfc="none", mec="black", mew=1.5, animated=True)
     line_axes.set_xscale("log", base=2)
-    line_axes.set(ylim=(0, 1.04), xlabel="d_k", ylabel="largest weight (average)", title=f"{len(queries)} queries")
+    line_axes.set(ylim=(0, 1.04), xlabel="d_k", ylabel="largest weight", title=f"Average of {len(queries)} queries")
     line_axes.set_xticks(widths[::2], [str(d_k) for d_k in widths[::2]])
     line_axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.58))
 
-    def draw(d_k, power):
+    def draw(d_k, power, query):
         chosen = weights[d_k, power]
-        for bar, height in zip(bars, chosen[0].tolist(), strict=True):
+        for bar, height in zip(bars, chosen[query].tolist(), strict=True):
             bar.set_height(height)
         average = float(chosen.amax(-1).mean())
         here.set_data([d_k], [average])
         scale = {power: name for name, power in SCALES}[power]
         return figure, (
-            f"With d_k = {d_k} and {scale}, the largest of {T_k} weights is {chosen[0].max():.2f} for this query "
-            f"and {average:.2f} on average; equal weights would be 1/{T_k}."
+            f"With d_k = {d_k} and {scale}, the largest of {T_k} weights is {chosen[query].max():.2f} for query "
+            f"{query + 1} and {average:.2f} on average; equal weights would be 1/{T_k}."
         )
 
     return Explorer(
         "Width and scale",
-        "Raise d_k without scaling, then with each scale. Which scale keeps the weights as they were at d_k = 4?",
+        "Raise d_k with each of the scales. Along which of the curves does the average stay level, and where do the "
+        "other two go?",
         draw,
         d_k=widgets.SelectionSlider(
             options=[(str(d_k), d_k) for d_k in widths],
             value=widths[len(widths) // 2],
             description="d_k",
             style=LABEL,
-            layout={"width": "420px"},
         ),
         power=widgets.ToggleButtons(options=SCALES, value=0.0, description="scale", style=BUTTONS),
+        query=widgets.SelectionSlider(
+            options=[(str(at + 1), at) for at in range(QUERIES_SHOWN)], value=0, description="query", style=LABEL
+        ),
     )
 
 
@@ -258,7 +264,7 @@ def mask_laboratory(Q, K, tokens, ways):
         "all allowed": everything,
         "causal": everything.tril(),
         "padding: last two keys": everything & (torch.arange(n) < n - 2),
-        "causal, first key is padding": everything.tril() & (torch.arange(n) > 0),
+        START: everything.tril() & (torch.arange(n) > 0),
     }
     figure, (map_axes, sum_axes) = new_figure(8.2, 3.9, columns=2, width_ratios=(1.5, 1))
     image, numbers = draw_weights(map_axes, np.zeros((n, n)), tokens, tokens, colour_bar=True)
@@ -266,33 +272,37 @@ def mask_laboratory(Q, K, tokens, ways):
     bars = sum_axes.barh(range(n), [0.0] * n, color=colours()[0], ec="none")
     sum_axes.set(ylim=(n - 0.5, -0.5), xlim=(0, 1.3), xlabel="sum of the row", yticks=range(n), yticklabels=tokens)
     sum_axes.axvline(1.0, color="0.4", lw=1, ls=":")
+    map_axes.set_ylabel("query")  # whether its rows sum to 1 is the question here
+    lost = [sum_axes.text(0.03, row, "NaN", va="center", fontweight="bold", color=colours()[3]) for row in range(n)]
     verdict = sum_axes.set_title("")
-    for moving in (image, numbers, blocks, *bars, verdict):
+    for moving in (image, numbers, blocks, *bars, *lost, verdict):
         moving.set_animated(True)
 
     def draw(mask, way, dtype):
         allowed = torch.tensor(mask)
         try:
             weights = ways[way](Q.to(DTYPES[dtype]), K.to(DTYPES[dtype]), allowed).float()
-            overflow = ""
+            alarms = _mask_alarms(weights, allowed, tokens)
         except RuntimeError as error:
-            weights, overflow = torch.full((n, n), float("nan")), str(error)
-        alarms = _mask_alarms(weights, allowed, tokens) if not overflow else [f"overflow: {overflow}"]
+            weights = torch.full((n, n), float("nan"))
+            alarms = [f"{'overflow' if 'overflow' in str(error) else 'error'}: {error}"]
         update_weights(image, numbers, weights.numpy(), silent=(~allowed & (weights == 0)).numpy())
         blocks.set_paths([Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in (~allowed).nonzero().tolist()])
-        for bar, width in zip(bars, weights.sum(-1).nan_to_num(0.0).tolist(), strict=True):
-            bar.set_width(min(width, 1.3))
+        sums = weights.sum(dim=-1)
+        for bar, note, total in zip(bars, lost, sums.tolist(), strict=True):
+            bar.set_width(0.0 if total != total else min(total, 1.3))
+            note.set_visible(total != total)
         verdict.set_text("no alarm" if not alarms else "ALARM: " + ", ".join(a.split(":")[0] for a in alarms))
         verdict.set(color=colours()[3] if alarms else "black", fontweight="bold" if alarms else "normal")
-        blocked = int((~allowed).sum())
-        return figure, f"{way[0].upper()}{way[1:]}, {dtype}, {blocked} pairs blocked (hatched). " + ("; ".join(alarms) or "No alarm") + "."
+        where = f"{way[0].upper()}{way[1:]}, {dtype}, {int((~allowed).sum())} pairs blocked (hatched)."
+        return figure, f"{where} {'; '.join(alarms) or 'No alarm'}."
 
     return Explorer(
         "Mask laboratory",
         "1 means that the row's query may attend to the column's key. Which way of blocking is the only one "
         "that never raises an alarm, whatever the mask and the precision?",
         draw,
-        mask=MaskGrid({name: tuple(map(tuple, mask.tolist())) for name, mask in masks.items()}, "causal", tokens),
+        mask=MaskGrid({name: tuple(map(tuple, mask.tolist())) for name, mask in masks.items()}, START, tokens),
         way=widgets.Dropdown(options=[(way, way) for way in ways], description="blocked by", style=LABEL),
         dtype=widgets.ToggleButtons(options=[(name, name) for name in DTYPES], description="precision", style=BUTTONS),
     )
