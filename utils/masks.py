@@ -1,5 +1,7 @@
 """Masks: which key each query may attend to. True (or 1) means *may attend*. Built in lesson 03."""
 
+from numbers import Integral
+
 import torch
 
 
@@ -24,7 +26,7 @@ def create_causal_mask(query_len, key_len=None, device=None):
     """
     key_len = query_len if key_len is None else key_len
     for name, length in (("query_len", query_len), ("key_len", key_len)):
-        if not isinstance(length, int) or isinstance(length, bool):
+        if not isinstance(length, Integral) or isinstance(length, bool):
             raise TypeError(f"{name}={length!r} is a {type(length).__name__}; expected an integer")
         if length < 0:
             raise ValueError(f"{name}={length} is negative; expected a number of positions")
@@ -46,7 +48,7 @@ def create_padding_mask(token_ids, pad_id=0):
         Boolean tensor (B, 1, T_k), True at real tokens. The 1 broadcasts over queries.
 
     Raises:
-        TypeError: `token_ids` is not an integer tensor.
+        TypeError: `token_ids` is not an integer tensor, or `pad_id` no integer.
         ValueError: `token_ids` is not two-dimensional.
     """
     if not isinstance(token_ids, torch.Tensor):
@@ -55,7 +57,10 @@ def create_padding_mask(token_ids, pad_id=0):
         raise TypeError(f"token_ids holds {token_ids.dtype}; expected integer token ids")
     if token_ids.dim() != 2:
         raise ValueError(f"token_ids has shape {tuple(token_ids.shape)}; expected (B, T_k)")
-    return (token_ids != pad_id).unsqueeze(1)  # (B, 1, T_k)
+    if not isinstance(pad_id, Integral) or isinstance(pad_id, bool):
+        raise TypeError(f"pad_id={pad_id!r} is a {type(pad_id).__name__}; expected an integer, the id of the padding")
+    # In a narrow type such as uint8 an id like -100 would wrap around and become a token's.
+    return (token_ids.long() != pad_id).unsqueeze(1)  # (B, 1, T_k)
 
 
 def to_boolean_mask(mask):

@@ -2,6 +2,7 @@
 
 import unicodedata
 from functools import cache, wraps
+from numbers import Integral
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,6 +19,7 @@ MARKERS = "osD^vP"  # lines differ by marker as well as by colour
 QUERY_AXIS = "query (each row sums to 1)"
 KEY_AXIS = "key"
 MOST_NUMBERED_CELLS = 8  # a map up to this many tokens a side shows its numbers
+BOX = "\N{WHITE SQUARE}"
 MOST_LABELS = 24  # with more tokens a side, every second, third ... one is named
 
 
@@ -77,18 +79,27 @@ def plot_panels(x, panels, x_label, columns=2):
         panels: for each chart, (title, label of the y axis, {name of a line: its values}).
         x_label: label of the shared axis.
         columns: how many charts stand side by side.
+
+    Raises:
+        ValueError: more lines in a chart than there are markers.
     """
+    for title, _, lines in panels:
+        if len(lines) > len(MARKERS):
+            raise ValueError(f"panel {title!r} has {len(lines)} lines; expected {len(MARKERS)} or fewer, to tell apart")
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(4.4 * columns, 2.9 * rows), sharex=True, squeeze=False)
-    for axis, (title, y_label, lines) in zip(axes.flat, panels, strict=True):
+    for unused in axes.flat[len(panels) :]:
+        unused.remove()
+    for axis, (title, y_label, lines) in zip(axes.flat, panels, strict=False):
         for (name, values), marker in zip(lines.items(), MARKERS, strict=False):
             axis.plot(x, values, marker=marker, ms=5, label=name)
         axis.set_xscale("log", base=2)
         axis.set_xticks(x[::2], [str(value) for value in x[::2]])
         axis.set(title=title, ylabel=y_label)
         axis.set_ylim(bottom=0)
-    for axis in axes[-1]:
+    for axis in axes.flat[max(0, len(panels) - columns) : len(panels)]:
         axis.set_xlabel(x_label)
+        axis.tick_params(labelbottom=True)
     axes.flat[0].legend()
     figure.align_ylabels()
 
@@ -138,9 +149,11 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
     Returns:
         The image and its `Numbers` (None without numbers), for `update_weights`.
     """
-    image = axes.imshow(weights, cmap=WEIGHT_COLOURS, vmin=0.0, vmax=1.0, aspect="equal")
+    image = axes.imshow(weights, cmap=WEIGHT_COLOURS, vmin=0.0, vmax=1.0, aspect="equal", origin="upper")
     _name_cells(axes.yaxis, query_labels)
     _name_cells(axes.xaxis, key_labels)
+    if lost := [label for label in dict.fromkeys([*map(str, query_labels), *map(str, key_labels)]) if _loses(label)]:
+        print(f"Drawn with a box for what the font lacks: {', '.join(lost)}")
     axes.set(xlabel=KEY_AXIS, ylabel=QUERY_AXIS)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
@@ -159,13 +172,13 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
 
 
 def update_weights(image, numbers, weights, silent=None):
-    """Put other weights into a map that `draw_weights` made; no number is written where `silent` is True."""
+    """Put other weights into a map that `draw_weights` made; no number where `silent` is True, or for NaN."""
     weights = np.asarray(weights)
     image.set_data(weights)
     if numbers is not None:
         behind = image.cmap(np.nan_to_num(weights, nan=1.0))
-        shown = weights.astype(object) if silent is None else np.where(silent, None, weights)
-        numbers.set_values(shown.ravel().tolist(), on_colours=behind)
+        blank = np.isnan(weights) if silent is None else np.isnan(weights) | silent
+        numbers.set_values(np.where(blank, None, weights).ravel().tolist(), on_colours=behind)
 
 
 class Numbers(PathCollection):
@@ -180,11 +193,13 @@ class Numbers(PathCollection):
 
     def set_values(self, values, digits=2, on_colours=None):
         """Show `values` in order (None as nothing), black or white by the colours (RGBA) behind them."""
-        self.labels = ["" if value is None else f"{value:.{digits}f}" for value in values]
+        # Rounded first, and 0 added, so that a small negative number is not shown as -0.00.
+        self.labels = ["" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
         self.set_paths([_centred_path(label, self._size) for label in self.labels])
         if on_colours is not None:
-            dark = np.asarray(on_colours).reshape(-1, 4)[:, :3] @ (0.3, 0.6, 0.1) < 0.5
-            self.set_facecolor(["white" if d else "black" for d in dark])
+            # Relative luminance; at 0.18 black and white have the same contrast with it.
+            luminance = np.asarray(on_colours).reshape(-1, 4)[:, :3] ** 2.2 @ (0.2126, 0.7152, 0.0722)
+            self.set_facecolor(["white" if dark else "black" for dark in luminance < 0.18])
 
 
 @cache
@@ -193,14 +208,23 @@ def _centred_path(label, size):
     if not label:
         return Path([(0.0, 0.0)])
     outline = TextPath((0, 0), label, size=size, prop=FontProperties(family=FONT))
-    return outline.transformed(Affine2D().translate(-outline.get_extents().width / 2, -0.36 * size))
+    extents = outline.get_extents()
+    return outline.transformed(Affine2D().translate(-(extents.x0 + extents.x1) / 2, -0.36 * size))
 
 
 def drawable(label):
     """`label` in composed form, with a box for each character that the font of the figures lacks."""
-    composed = unicodedata.normalize("NFC", str(label))
     known = _font_characters()
-    return "".join(c if ord(c) in known or c.isspace() else "\N{WHITE SQUARE}" for c in composed)
+    return "".join(c if ord(c) in known and c.isprintable() else BOX for c in _composed(label))
+
+
+def _composed(label):
+    return unicodedata.normalize("NFC", str(label))
+
+
+def _loses(label):
+    """Whether a box stands for something in the drawn label."""
+    return drawable(label) != _composed(label)
 
 
 @cache
@@ -211,28 +235,29 @@ def _font_characters():
 def _name_cells(axis, labels):
     """Ticks at the centres of the cells, thinned evenly where there is no room for every label."""
     shown = [drawable(label) for label in labels]
-    lost = sorted({str(label) for label, drawn in zip(labels, shown, strict=True) if "\N{WHITE SQUARE}" in drawn})
-    if lost:
-        print(f"Drawn with a box for what the font lacks: {', '.join(lost)}")
     step = -(-len(shown) // MOST_LABELS)
     ticks = range(0, len(shown), step)
     axis.set_ticks(ticks, [shown[i] for i in ticks], parse_math=False)
-    room = 6 if len(shown) <= MOST_NUMBERED_CELLS else 3  # characters that fit under a cell
+    room = 6 if len(shown) <= MOST_NUMBERED_CELLS else 2  # characters that fit under a cell
     if axis.axis_name == "x" and max(map(len, shown), default=0) > room:
         plt.setp(axis.get_ticklabels(), rotation=45, ha="right", rotation_mode="anchor")
 
 
 def _one_map(attn_weights, head):
     """The weights of one head as an array (T_q, T_k), once they are seen to be weights."""
-    try:
-        weights = torch.as_tensor(attn_weights).detach().cpu().float()
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"attn_weights is a {type(attn_weights).__name__}; expected a tensor of weights") from None
+    if not isinstance(attn_weights, torch.Tensor):
+        numbers = np.array(attn_weights)
+        if numbers.dtype.kind not in "fiub":
+            raise TypeError(f"attn_weights is a {type(attn_weights).__name__}; expected a tensor of weights")
+        attn_weights = torch.from_numpy(numbers)
+    weights = attn_weights.detach().cpu().float()
     shape = tuple(weights.shape)
     if weights.dim() == 4:
         if shape[0] != 1:
             raise ValueError(f"attn_weights has shape {shape}, {shape[0]} samples; expected one, as in attn_weights[0]")
         weights = weights[0]
+    if not isinstance(head, Integral):
+        raise TypeError(f"head={head!r} is a {type(head).__name__}; expected the number of one head")
     if weights.dim() == 3:
         if not -weights.size(0) <= head < weights.size(0):
             raise ValueError(f"head={head} is not there: attn_weights has shape {shape}, so {weights.size(0)} heads")
