@@ -15,6 +15,7 @@ from matplotlib.transforms import Affine2D, IdentityTransform
 
 WEIGHT_COLOURS = "viridis"  # attention weights, always on a fixed scale from 0 to 1
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure has the same letters everywhere
+NOT_A_NUMBER = "0.7"  # a grey that is none of the weights' colours
 MARKERS = "osD^vP"  # lines differ by marker as well as by colour
 QUERY_AXIS = "query (each row sums to 1)"
 KEY_AXIS = "key"
@@ -141,7 +142,7 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
 
     Args:
         axes: matplotlib axes, where it is drawn.
-        weights: array (T_q, T_k), from 0 to 1; NaN stays blank.
+        weights: array (T_q, T_k), from 0 to 1; NaN is a grey cell without a number.
         query_labels, key_labels: the names of rows and columns.
         colour_bar: whether to add the colour bar.
         numbers: whether to write each weight into its cell; by default where there are few cells.
@@ -149,7 +150,8 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
     Returns:
         The image and its `Numbers` (None without numbers), for `update_weights`.
     """
-    image = axes.imshow(weights, cmap=WEIGHT_COLOURS, vmin=0.0, vmax=1.0, aspect="equal", origin="upper")
+    colour_map = plt.colormaps[WEIGHT_COLOURS].with_extremes(bad=NOT_A_NUMBER)
+    image = axes.imshow(weights, cmap=colour_map, vmin=0.0, vmax=1.0, aspect="equal", origin="upper")
     _name_cells(axes.yaxis, query_labels)
     _name_cells(axes.xaxis, key_labels)
     if lost := [label for label in dict.fromkeys([*map(str, query_labels), *map(str, key_labels)]) if _loses(label)]:
