@@ -3,7 +3,6 @@
 Not a test: wall time on a shared machine is never asserted.
 """
 
-import shutil
 import statistics
 import subprocess
 import sys
@@ -15,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import lab
-import test_explorers
-from lessons import NOTEBOOKS
+import shown
+from lessons import NOTEBOOKS, copy_course
 
 
 def milliseconds(call, repeats):
@@ -42,34 +41,35 @@ def import_time(module, repeats=7):
 
 def redraws(make, rounds=3):
     """Milliseconds of each redraw, when every control is moved through its values."""
-    shown = make()
+    explorer = make()
     took = []
     for _ in range(rounds):
-        for control in shown.controls.values():
-            for value in test_explorers.values_of(control)[:12]:
+        for control in explorer.controls.values():
+            for value in shown.values_of(control)[:12]:
                 if value != control.value and not hasattr(control, "buttons"):
                     start = time.perf_counter()
                     control.value = value
                     took.append(1000 * (time.perf_counter() - start))
-        for grid in (c for c in shown.controls.values() if hasattr(c, "buttons")):
+        for grid in (c for c in explorer.controls.values() if hasattr(c, "buttons")):
             for button in grid.buttons[2]:
                 start = time.perf_counter()
                 button.value = not button.value
                 took.append(1000 * (time.perf_counter() - start))
-    return shown.title, took
+    return explorer.title, took
 
 
 def latencies(path, rounds=5):
     """Milliseconds from a move to a new picture in JupyterLab, for each explorer of a notebook."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "course"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", ".venv"))
-        with lab.server(copy) as address, lab.browser_page() as (page, _):
-            notebook = lab.OpenNotebook(page, address, f"notebooks/{path.name}")
-            notebook.run_all()
-            for title in lab.explorers(page):
-                shown = lab.ShownExplorer(page, title)
-                yield title, [shown.latency(move) for _ in range(rounds) for move in shown.moves().values()]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        lab.server(copy_course(Path(folder) / "course")) as address,
+        lab.browser_page() as (page, _),
+    ):
+        notebook = lab.OpenNotebook(page, address, f"notebooks/{path.name}")
+        notebook.run_all()
+        for title in lab.explorers(page):
+            on_page = lab.ShownExplorer(page, title)
+            yield title, [on_page.latency(move) for _ in range(rounds) for move in on_page.moves().values()]
 
 
 def row(what, measured, budget):
@@ -79,7 +79,7 @@ def row(what, measured, budget):
 if __name__ == "__main__":
     row("median of repeats", "measured", "budget")
     row("import utils.attention, beyond import torch", f"{import_time('utils.attention'):.0f} ms", "100 ms")
-    for make in test_explorers.MAKERS:
+    for make in shown.MAKERS:
         title, took = redraws(make)
         row(f"redraw in the kernel: {title} ({len(took)} moves)", f"{statistics.median(took):.0f} ms", "50 ms")
     if lab.why_not():

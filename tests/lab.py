@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -21,6 +22,9 @@ SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
 
+TOKEN = secrets.token_hex(16)  # nobody else on this machine may talk to the server's kernels
+# As root Chromium does not start with its sandbox.
+SANDBOX = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
 # Chromium looks for updates and the like; without a network each attempt would fail, slowly.
 QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
@@ -55,29 +59,32 @@ def server(folder):
         path.write_text(json.dumps(settings))
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
+        f"--ServerApp.port={port}", f"--IdentityProvider.token={TOKEN}",
         f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True",
         f"--LabApp.workspaces_dir={home / 'workspaces'}", f"--LabApp.user_settings_dir={home / 'settings'}",
     ]  # fmt: skip
-    log = (folder / "jupyterlab.log").open("w")
     environment = {**os.environ, "JUPYTER_NO_CONFIG": "1"}
-    process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment)
+    log_file = folder / "jupyterlab.log"
+    with log_file.open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment)
     address = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 90
         while True:
             try:
-                urllib.request.urlopen(f"{address}/api/status", timeout=5).close()
+                urllib.request.urlopen(f"{address}/api/status?token={TOKEN}", timeout=5).close()
                 break
             except OSError:
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"JupyterLab did not start: {Path(log.name).read_text()}") from None
+                    raise RuntimeError(f"JupyterLab did not start: {log_file.read_text()}") from None
                 time.sleep(0.2)
         yield address
     finally:
         process.terminate()
-        process.wait(timeout=30)
-        log.close()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 @contextlib.contextmanager
@@ -88,7 +95,7 @@ def browser_page(width=1280, height=2400):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium(),
-            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", *QUIET],
+            args=["--disable-gpu", "--disable-quic", "--no-first-run", *QUIET, *SANDBOX],
         )
         page = browser.new_page(viewport={"width": width, "height": height})
         errors = []
@@ -102,7 +109,7 @@ class OpenNotebook:
 
     def __init__(self, page, address, path):
         self.page = page
-        page.goto(f"{address}/lab/tree/{path}?reset")
+        page.goto(f"{address}/lab/tree/{path}?reset&token={TOKEN}")
         page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
         page.wait_for_function("() => window.jupyterapp !== undefined")
         # The sidebar takes a third of the page; a reader at work has it closed.
@@ -171,7 +178,7 @@ class OpenNotebook:
 
 
 def explorers(page):
-    """The explorers on the page: for each its title, and the first of its controls that a key press moves."""
+    """The titles of the explorers on the page."""
     return page.evaluate(
         """() => [...document.querySelectorAll('.jp-OutputArea .widget-vbox, .jp-OutputArea .widget-box')]
             .filter(box => box.querySelector(':scope > .widget-html img'))

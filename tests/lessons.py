@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -12,6 +13,24 @@ from utils.exercises.catalogue import find
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CHECK = re.compile(r"""^check\("(\w+)", (\w+)\)$""", re.MULTILINE)
+
+
+# What the course consists of; a copy takes nothing else that a reader keeps in the folder.
+PARTS = (
+    *("README.md", "LICENSE", "requirements.txt", "environment.yml", "pyproject.toml", "attention-from-the-root.txt"),
+    *("notebooks", "utils", "tests", "tools", ".ci", ".github"),
+)
+
+
+def copy_course(folder):
+    """Copy the course as it is on disk to `folder`, and return that."""
+    folder.mkdir(parents=True)
+    for name in PARTS:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_*"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
 
 
 def read(path):

@@ -1,11 +1,10 @@
 """The notebooks in JupyterLab in a real browser: run, moved, answered and solved as a reader does it."""
 
 import os
-import shutil
 
 import lab
 import pytest
-from lessons import CHECK, NOTEBOOKS, ROOT, code_cells, read, solved, tags
+from lessons import CHECK, NOTEBOOKS, code_cells, copy_course, read, solved, tags
 
 if lab.why_not():
     if os.environ.get("COURSE_BROWSER") == "required":  # where these tests must not be skipped, as in CI
@@ -72,9 +71,7 @@ def decoder_mask(token_ids, pad_id=0):
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """A JupyterLab that serves a copy of the course, so that nothing of the real one is saved over."""
-    folder = tmp_path_factory.mktemp("lab") / "course"
-    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", ".venv"))
-    with lab.server(folder) as found:
+    with lab.server(copy_course(tmp_path_factory.mktemp("lab") / "course")) as found:
         yield found
 
 

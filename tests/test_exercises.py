@@ -476,7 +476,7 @@ def test_cut_gradient_names_the_arguments_it_is_cut_from():
 
     report = examine("attention", attention)
     assert report.mistakes == ("gradient cut",)
-    assert "flows back to `K`," in report.text
+    assert "from `output` to `K`, from `weights` to `K`," in report.text
 
 
 def values_averaged_over_the_batch(Q, K, V):
@@ -954,3 +954,49 @@ def test_plain_text_of_a_prediction_does_not_give_the_answer_away(shell):
 def test_prediction_that_does_not_fit_together_is_an_error(options, answer, why, told):
     with pytest.raises(ValueError, match=told):
         predict("Does it?", options, answer, why)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=lambda exercise: exercise.id)
+def test_code_in_what_is_told_stands_in_backquotes(exercise):
+    """Outside them, Markdown takes ~ and * for marks and drops them."""
+    told = [*exercise.hints, exercise.why, exercise.stretch, *(mistake.lead for mistake in exercise.mistakes)]
+    for text in told:
+        assert not re.search(r"[~*]|__", re.sub(r"`[^`]*`", "", text)), text
+
+
+def test_a_weight_cut_from_the_graph_is_told():
+    def attention(Q, K, V):
+        output, weights = as_in_the_formula(Q, K, V)
+        return output, weights.detach()
+
+    report = examine("attention", attention)
+    assert report.mistakes == ("gradient cut",)
+    assert "from `weights` to `Q`" in report.text
+
+
+def test_what_the_function_prints_shows_once(capsys):
+    def attention(Q, K, V):
+        print("shapes", Q.shape)
+        return Q, K
+
+    examine("attention", attention)
+    assert capsys.readouterr().out.count("shapes") == 1
+
+
+def test_the_end_of_the_readers_program_is_an_error_like_others():
+    def attention(Q, K, V):
+        raise SystemExit
+
+    assert examine("attention", attention).status == "error"
+
+
+@pytest.mark.parametrize("unknown", [[], None, 3, "atention"])
+def test_an_unknown_exercise_is_named_with_those_that_there_are(unknown):
+    with pytest.raises(ValueError, match=r"exercise_id=.*expected one of attention, "):
+        check(unknown, print)
+
+
+def test_use_of_the_courses_own_function_does_not_call_it_the_readers(shell):
+    reference = EXERCISES["attention"].reference
+    (data,) = shown(use, "attention", reference)
+    assert "not solved yet" in data["text/markdown"]

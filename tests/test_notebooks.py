@@ -158,3 +158,27 @@ def test_the_prose_is_plain(notebook):
     text = prose(notebook)
     assert EMOJI.findall(text) == []
     assert re.findall(r"\w!(?:\s|$)", text) == []
+
+
+def test_what_a_notebook_uses_of_an_exercise_is_run_in_its_solved_copy(notebook):
+    for cell in code_cells(notebook):
+        if re.search(r"^\w+ = use\(", cell.source, re.MULTILINE):
+            assert "exercise-needs" in tags(cell), cell.source
+
+
+def test_no_stream_is_stored_in_pieces(notebook):
+    """Where the pieces end is a matter of timing."""
+    for cell in code_cells(notebook):
+        kinds = [output.get("name") for output in cell.outputs]
+        assert not any(one == other == "stdout" for one, other in itertools.pairwise(kinds)), cell.source
+
+
+def test_the_versions_that_ci_installs_besides_agree_with_the_one_list():
+    def pins(path):
+        lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+        return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+    course, colab = pins("requirements.txt"), pins(".ci/colab.txt")
+    shared = ("torch", "seaborn", "tqdm", "nbval", "pytest", "pytest-xdist", "hypothesis")
+    assert {name: colab[name] for name in shared} == {name: course[name] for name in shared}
+    assert not pins(".ci/requirements.txt").keys() & course.keys()

@@ -6,11 +6,10 @@ import sys
 
 import nbformat
 import pytest
-from lessons import NOTEBOOKS, ROOT, code_cells, read
+from lessons import NOTEBOOKS, ROOT, code_cells, copy_course, read
 from nbclient import NotebookClient
 
 from utils import course
-from utils.course import MARKER, address
 
 SETUP = code_cells(read(NOTEBOOKS[0]))[0].source
 
@@ -18,17 +17,9 @@ SETUP = code_cells(read(NOTEBOOKS[0]))[0].source
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     """A git repository of the course as it is on disk now, to clone from."""
-    folder = tmp_path_factory.mktemp("origin") / "course"
-    tracked = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
-    )
-    if tracked.returncode:
-        pytest.skip("this copy of the course is no git checkout, so there is nothing to clone")
-    for name in tracked.stdout.split("\n"):
-        if name and (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes((ROOT / name).read_bytes())
-    git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "init.defaultBranch=main"]
+    folder = copy_course(tmp_path_factory.mktemp("origin") / "course")
+    settings = ["user.name=test", "user.email=test@localhost", "init.defaultBranch=main", "commit.gpgsign=false"]
+    git = ["git", *(part for setting in settings for part in ("-c", setting))]
     for step in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "the course"]):
         subprocess.run([*git, *step], cwd=folder, check=True)
     return folder
@@ -82,7 +73,8 @@ def test_off_line_it_ends_in_one_plain_sentence_and_leaves_nothing(tmp_path):
     NotebookClient(notebook, allow_errors=True, kernel_name="python3").execute(cwd=str(work), env=environment)
     (output,) = notebook.cells[0].outputs
     (sentence,) = output.traceback
-    assert sentence.startswith("The course is not around this notebook and could not be fetched from ")
+    assert "The course is not around this notebook and could not be fetched from " in sentence
+    assert "no-such-repository' does not exist" in sentence
     assert files(work) == []
 
 
@@ -119,41 +111,49 @@ def test_a_lone_notebook_runs_in_an_empty_folder(tmp_path, repository):
         NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(tmp_path), env=environment)
 
 
-def test_nothing_is_installed_where_the_packages_are_there(monkeypatch):
-    monkeypatch.setattr(course.subprocess, "run", lambda *args, **kwargs: pytest.fail("pip was called"))
-    assert course.install_missing_packages() == []
-
-
-def test_what_is_missing_is_installed_and_nothing_else(monkeypatch):
-    present, called = set(), []
+def without(monkeypatch, missing, after_pip=()):
+    """Let `missing` packages seem not to be there, and `after_pip` still after pip ran; returns the calls of pip."""
+    calls, gone = [], set(missing)
 
     def distribution(name):
-        if name == "seaborn" and name not in present:
+        if name in gone:
             raise course.PackageNotFoundError
 
     def run(command, **options):
-        called.append(command)
-        present.add("seaborn")
+        calls.append(command)
+        gone.intersection_update(after_pip)
+        return subprocess.CompletedProcess(command, 1, "", "WARNING: something\nERROR: no connection\n")
 
     monkeypatch.setattr(course, "distribution", distribution)
     monkeypatch.setattr(course.subprocess, "run", run)
-    assert course.install_missing_packages() == []
-    (command,) = called
+    return calls
+
+
+def test_nothing_is_installed_where_the_packages_are_there(monkeypatch):
+    calls = without(monkeypatch, [])
+    assert course.install_missing_packages() is None
+    assert calls == []
+
+
+def test_what_is_missing_is_installed_and_nothing_else(monkeypatch):
+    calls = without(monkeypatch, ["seaborn"])
+    assert course.install_missing_packages() is None
+    (command,) = calls
     assert command[:4] == [sys.executable, "-m", "pip", "install"]
     assert [part.split("==")[0] for part in command[5:]] == ["seaborn"]
 
 
-def test_off_line_what_is_still_missing_is_named(monkeypatch):
-    def distribution(name):
-        if name == "seaborn":
-            raise course.PackageNotFoundError
-
-    monkeypatch.setattr(course, "distribution", distribution)
-    monkeypatch.setattr(course.subprocess, "run", lambda *args, **kwargs: None)
-    (missing,) = course.install_missing_packages()
-    assert missing.startswith("seaborn==")
+def test_off_line_what_is_still_missing_is_named_with_the_reason(monkeypatch):
+    without(monkeypatch, ["seaborn", "tqdm"], after_pip=["seaborn"])
+    sentence = course.install_missing_packages()
+    assert "could not be installed: seaborn==" in sentence
+    assert "tqdm" not in sentence
+    assert sentence.endswith("pip says: ERROR: no connection")
 
 
-def test_the_address_stands_in_the_file_that_marks_the_course():
-    assert address() == (ROOT / MARKER).read_text().strip()
-    assert address().startswith("https://github.com/")
+def test_a_lesson_never_asks_for_what_only_tests_need(monkeypatch):
+    every = [line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
+    without(monkeypatch, every)
+    wanted = {line.split("==")[0] for line in course.missing_packages()}
+    assert {"torch", "seaborn", "ipywidgets"} <= wanted
+    assert not wanted & {"jupyterlab", "nbval", "pytest", "hypothesis"}

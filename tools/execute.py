@@ -25,7 +25,9 @@ def execute(path):
         ValueError: a cell wrote to stderr, or the notebook is over its budget.
     """
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=600, kernel_name="python3", store_widget_state=False).execute(cwd=str(path.parent))
+    NotebookClient(
+        notebook, timeout=600, kernel_name="python3", store_widget_state=False, coalesce_streams=True
+    ).execute(cwd=str(path.parent))
     normalise(notebook)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):

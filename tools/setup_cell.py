@@ -24,10 +24,11 @@ def find_course():
     command = ["git", "clone", "--quiet", "--depth=1", COURSE_REPO, str(clone)]
     try:
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, "GIT_TERMINAL_PROMPT": "0"})
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
         raise CourseMissing(
-            f"The course is not around this notebook and could not be fetched from {COURSE_REPO}: "
-            "check the connection, or open the notebook inside a copy of the course."
+            f"The course is not around this notebook and could not be fetched from {COURSE_REPO}. Check the "
+            f"connection, or open the notebook inside a copy of the course. Git says: {said.splitlines()[-1]}"
         ) from None
     return clone
 
@@ -43,6 +44,6 @@ from utils.course import ROOT, install_missing_packages
 
 if course.resolve() != ROOT:
     raise CourseMissing(f"Python imports another package named utils, from {ROOT}: restart the kernel, then run this.")
-if missing := install_missing_packages():
-    raise CourseMissing(f"These packages could not be installed: {', '.join(missing)}. Check the connection.")
+if problem := install_missing_packages():
+    raise CourseMissing(problem)
 print("The course is ready.")

@@ -20,7 +20,8 @@ def scaled_dot_product_attention(Q, K, V, mask=None):
             weights have, each of size 1 or the full size.
 
     Returns:
-        output: (..., T_q, d_v), in the dtype of Q.
+        output: (..., T_q, d_v), in the dtype of Q. Computed in that dtype too: in float16 a scaled score beyond
+            65504 overflows.
         weights: (..., T_q, T_k). Each row sums to 1, or is all zero where a query may attend to nothing.
 
     Raises:

@@ -1,7 +1,25 @@
 """What a cell writes on the page besides its figures: captions and tables, as Markdown that a test compares."""
 
+import os
+
 import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
+
+
+def publish(widget, without_kernel, metadata=None):
+    """Show a widget, and what stands for it on a page that has no kernel.
+
+    Args:
+        widget: the widget.
+        without_kernel: by MIME type, what such a page shows; "text/plain" is what the tests compare.
+        metadata: by MIME type, what goes with it, such as the size of a picture.
+    """
+    if "COLAB_RELEASE_TAG" in os.environ:  # Colab shows a widget only if it comes alone
+        display(widget)
+        return
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    bundle = {"application/vnd.jupyter.widget-view+json": view, **without_kernel}
+    display(bundle, metadata=metadata or {}, raw=True)
 
 
 def caption(text):

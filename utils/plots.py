@@ -19,7 +19,7 @@ NOT_A_NUMBER = "0.7"  # a grey that is none of the weights' colours
 MARKERS = "osD^vP"  # lines differ by marker as well as by colour
 QUERY_AXIS = "query (each row sums to 1)"
 KEY_AXIS = "key"
-MOST_NUMBERED_CELLS = 8  # a map up to this many tokens a side shows its numbers
+MOST_NUMBERED = 8  # a map with up to this many tokens a side shows its numbers
 BOX = "\N{WHITE SQUARE}"
 MOST_LABELS = 24  # with more tokens a side, every second, third ... one is named
 
@@ -131,7 +131,7 @@ def plot_attention(attn_weights, tokens, head=0, key_tokens=None):
                 f"{wanted} has {len(labels)} labels but attn_weights has {length} "
                 f"{'queries' if name == 'tokens' else 'keys'} (shape {weights.shape})"
             )
-    cell = 0.62 if max(weights.shape) <= MOST_NUMBERED_CELLS else max(0.14, 0.42 - 0.007 * max(weights.shape))
+    cell = 0.62 if max(weights.shape) <= MOST_NUMBERED else max(0.14, 0.42 - 0.007 * max(weights.shape))
     width, height = (1.8 + cell * n for n in reversed(weights.shape))
     _, axes = plt.subplots(figsize=(max(4.0, width + 0.8), max(2.2, height)))
     draw_weights(axes, weights, tokens, keys, colour_bar=True)
@@ -164,7 +164,7 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
         bar.set_label("weight")
         bar.outline.set_visible(False)
     if numbers is None:
-        numbers = max(weights.shape) <= MOST_NUMBERED_CELLS
+        numbers = max(weights.shape) <= MOST_NUMBERED
     if not numbers:
         return image, None
     centres = [(column, row) for row, column in np.ndindex(*weights.shape)]
@@ -240,7 +240,7 @@ def _name_cells(axis, labels):
     step = -(-len(shown) // MOST_LABELS)
     ticks = range(0, len(shown), step)
     axis.set_ticks(ticks, [shown[i] for i in ticks], parse_math=False)
-    room = 6 if len(shown) <= MOST_NUMBERED_CELLS else 2  # characters that fit under a cell
+    room = 6 if len(shown) <= MOST_NUMBERED else 2  # characters that fit under a cell
     if axis.axis_name == "x" and max(map(len, shown), default=0) > room:
         plt.setp(axis.get_ticklabels(), rotation=45, ha="right", rotation_mode="anchor")
 
@@ -252,14 +252,18 @@ def _one_map(attn_weights, head):
         if numbers.dtype.kind not in "fiub":
             raise TypeError(f"attn_weights is a {type(attn_weights).__name__}; expected a tensor of weights")
         attn_weights = torch.from_numpy(numbers)
+    if attn_weights.is_complex():
+        raise TypeError(f"attn_weights holds {attn_weights.dtype}; expected weights from 0 to 1")
     weights = attn_weights.detach().cpu().float()
     shape = tuple(weights.shape)
     if weights.dim() == 4:
         if shape[0] != 1:
             raise ValueError(f"attn_weights has shape {shape}, {shape[0]} samples; expected one, as in attn_weights[0]")
         weights = weights[0]
-    if not isinstance(head, Integral):
+    if not isinstance(head, Integral) or isinstance(head, bool):
         raise TypeError(f"head={head!r} is a {type(head).__name__}; expected the number of one head")
+    if weights.dim() == 2 and head not in (0, -1):
+        raise ValueError(f"head={head} is not there: attn_weights has shape {shape}, the map of one head")
     if weights.dim() == 3:
         if not -weights.size(0) <= head < weights.size(0):
             raise ValueError(f"head={head} is not there: attn_weights has shape {shape}, so {weights.size(0)} heads")

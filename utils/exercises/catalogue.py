@@ -7,6 +7,6 @@ EXERCISES = {exercise.id: exercise for topic in (scaled_dot_product, masks) for 
 
 def find(exercise_id):
     """The exercise of that id; a ValueError that lists the ids where there is none."""
-    if exercise_id not in EXERCISES:
+    if not isinstance(exercise_id, str) or exercise_id not in EXERCISES:
         raise ValueError(f"exercise_id={exercise_id!r} is not known; expected one of {', '.join(EXERCISES)}")
     return EXERCISES[exercise_id]

@@ -56,6 +56,7 @@ class Exercise:
         why: one line on why the right answer works.
         stretch: one question that goes further.
         half: a probe in float16, where the right answer may still fail and is told so.
+        half_mistake: what is told when it fails there in a known way.
         given: for find-the-bug, the name of the mistake in the code that the reader is given.
     """
 

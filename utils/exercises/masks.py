@@ -66,7 +66,7 @@ INVERTED = Mistake(
 )
 NUMBERS = Mistake(
     "numbers instead of booleans",
-    "The places are right, but these are numbers. What would ~mask do to 1.0, and masks joined with &?",
+    "The places are right, but these are numbers. What would `~mask` do to 1.0, and `&` to two of them?",
     ({"answer": lambda mask: mask.float()}, {"answer": lambda mask: mask.long()}),
 )
 ADDITIVE = Mistake(
@@ -265,7 +265,7 @@ EXERCISES = (
             "Write the mask for T = 3 on paper, rows as queries. Which triangle is True, and is the diagonal in it?",
             "`tensor.tril(diagonal=...)` keeps a lower triangle. For unequal lengths, the last query stands at the "
             "last key: by how much must the diagonal move?",
-            "torch.ones(query_len, key_len, dtype=torch.bool).tril(diagonal=key_len - query_len)",
+            "`torch.ones(query_len, key_len, dtype=torch.bool).tril(diagonal=key_len - query_len)`",
         ),
         why="The last query stands at the last key, so query i is the token at position i + T_k - T_q and sees all "
         "keys up to that position.",
@@ -283,7 +283,7 @@ EXERCISES = (
         hints=(
             "Which tokens must nobody look at: is that a question about queries or about keys?",
             "One comparison gives (B, T_k). The weights are (B, T_q, T_k): where does the missing axis go?",
-            "(token_ids != pad_id).unsqueeze(1)",
+            "`(token_ids != pad_id).unsqueeze(1)`",
         ),
         why="Only keys are blocked, the same ones for each query of a sample, so an axis of size 1 stands where the "
         "queries are.",

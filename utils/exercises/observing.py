@@ -1,6 +1,7 @@
 """Run a function on a probe and take down everything about the call that can be compared."""
 
 import contextlib
+import io
 import random
 import traceback
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ class Observation:
     Attributes:
         results: by name, the tensors that it returned; empty when it did not return them.
         returned: what it returned, as it came.
-        gradients: by argument, its gradient, or None where nothing flowed back; empty when not asked for.
+        gradients: by (number of the result, argument), the gradient, or None where nothing flowed back; empty when
+            not asked for.
         changed: the arguments that are not as they were before the call.
         error: what it raised, or None.
         in_backward: whether it was the computation of gradients that raised.
@@ -30,33 +32,40 @@ class Observation:
     in_backward: bool = False
 
 
-def observe(function, probe, names):
-    """Call `function` on fresh copies of the probe's arguments.
+def observe(function, probe, names, quiet=False):
+    """Call a reader's function on fresh copies of the probe's arguments.
 
     Args:
         function: takes the probe's arguments by position.
         probe: a `Probe`.
         names: the names of the tensors that it should return.
+        quiet: keep what it prints off the page, so that a `print` inside it shows once and not for every probe.
 
     Returns:
         An Observation. Random numbers drawn by the function do not change the state of the reader's.
     """
+    with _random_state_kept(), contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
+        return call(function, probe, names)
+
+
+def call(function, probe, names):
+    """As `observe`, for a function of the course's own, which neither prints nor draws random numbers."""
     given = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in probe.arguments.items()}
     if probe.gradients:
         for value in given.values():
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 value.requires_grad_()
     seen = Observation()
-    with _random_state_kept(), torch.enable_grad():
+    with torch.enable_grad():
         try:
             seen.returned = function(*given.values())
             results = _named_tensors(seen.returned, names)
             seen.in_backward = True
             if probe.gradients and results:
-                seen.gradients = _gradients(next(iter(results.values())), given)
+                seen.gradients = _gradients(results.values(), given)
             seen.in_backward = False
             seen.results = {name: tensor.detach() for name, tensor in results.items()}
-        except Exception as error:  # whatever the reader's code does
+        except (Exception, SystemExit) as error:  # whatever the reader's code does
             seen.error = error
     seen.changed = [
         name
@@ -98,14 +107,19 @@ def _plain(value):
     )
 
 
-def _gradients(output, given):
-    """Gradients of a fixed mixture of the outputs, by argument."""
+def _gradients(results, given):
+    """Gradients of a fixed mixture of each of the results, by (result number, argument)."""
     leaves = {k: v for k, v in given.items() if isinstance(v, torch.Tensor) and v.requires_grad}
-    if not output.requires_grad:
-        return dict.fromkeys(leaves)
-    mixture = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).view(output.shape)
-    found = torch.autograd.grad((output * mixture).sum(), list(leaves.values()), allow_unused=True)
-    return dict(zip(leaves, found, strict=True))
+    gradients = {}
+    for number, result in enumerate(results):
+        found = [None] * len(leaves)
+        if result.requires_grad:
+            mixture = torch.cos(torch.arange(result.numel(), dtype=result.dtype)).view(result.shape)
+            found = torch.autograd.grad(
+                (result * mixture).sum(), list(leaves.values()), allow_unused=True, retain_graph=True
+            )
+        gradients.update({(number, name): gradient for name, gradient in zip(leaves, found, strict=True)})
+    return gradients
 
 
 def agree(one, other):

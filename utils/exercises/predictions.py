@@ -3,7 +3,8 @@
 import html
 
 import ipywidgets as widgets
-from IPython.display import display
+
+from utils.page import publish
 
 
 class Prediction:
@@ -46,16 +47,11 @@ class Prediction:
         listed = "".join(f"<li>{html.escape(option)}</li>" for option in self.options)
         answer = html.escape(f"{self.answer}. {self.why[self.options.index(self.answer)]}")
         folded = f"<details><summary>Answer</summary>{answer}</details>"
-        bundle = {
-            "application/vnd.jupyter.widget-view+json": {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.box.model_id,
-            },
+        without_kernel = {
             "text/html": f"<p><b>Predict.</b> {html.escape(self.question)}</p><ul>{listed}</ul>{folded}",
             "text/plain": f"Predict. {self.question} ({' / '.join(self.options)})",
         }
-        display(bundle, raw=True)
+        publish(self.box, without_kernel)
 
 
 def predict(question, options, answer, why):

@@ -485,7 +485,8 @@ HINTS = (
     "For one query, what says how well each key fits, and what turns five such numbers into shares of 1?",
     "Three steps: scores from Q and K (which axis is summed over?), their scale, a softmax along the axis that "
     "lists the keys. Then the weights meet V.",
-    "scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1)); then softmax(dim=-1); then weights @ V; return both.",
+    "`scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1))`, then `softmax(dim=-1)`, then `weights @ V`; "
+    "return both.",
 )
 RETURNS = {"output": "... T_q d_v", "weights": "... T_q T_k"}
 
@@ -518,8 +519,8 @@ EXERCISES = (
             "step must it be gone?",
             "Fill the blocked scores (where the mask is False) before the softmax, with a number below every score. "
             "Then think of the row that is blocked throughout.",
-            "scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min); weights = "
-            "scores.softmax(dim=-1).masked_fill(~mask, 0.0), both only if mask is not None.",
+            "`scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)` and `weights = "
+            "scores.softmax(dim=-1).masked_fill(~mask, 0.0)`, both only if mask is not None.",
         ),
         why="Blocked scores leave the softmax before it shares out the 1, and a row with nothing left to share is "
         "set to zero, with a gradient of zero.",

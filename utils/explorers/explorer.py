@@ -3,15 +3,14 @@
 import base64
 import html
 import io
-import os
-from weakref import WeakKeyDictionary
 
 import ipywidgets as widgets
 import numpy as np
-from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
+
+from utils.page import publish
 
 PAGE_DPI = 96  # CSS pixels to the inch
 PICTURE_DPI = 120  # a little sharper than the page; denser pictures take longer to make than 50 ms
@@ -73,17 +72,11 @@ class Explorer:
 
     def show(self):
         """Display it: live with a kernel, a picture on a page without one, a sentence as plain text."""
-        if "COLAB_RELEASE_TAG" in os.environ:  # Colab shows the widget only if it comes alone
-            display(self.box)
-            return
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
-        bundle = {
-            "application/vnd.jupyter.widget-view+json": view,
+        without_kernel = {
             "image/png": base64.b64encode(self.png).decode(),
             "text/plain": f"{self.title}: {self.sentence}",
         }
-        width = {"image/png": {"width": self._width, "height": self._height}}
-        display(bundle, metadata=width, raw=True)
+        publish(self.box, without_kernel, {"image/png": {"width": self._width, "height": self._height}})
 
 
 def new_figure(width, height, columns=1, **grid):
@@ -102,9 +95,6 @@ def new_figure(width, height, columns=1, **grid):
     return figure, figure.subplots(1, columns, **grid)
 
 
-_stills = WeakKeyDictionary()  # by figure: the picture of what never moves, and the artists that do
-
-
 def to_png(figure):
     """The picture of a figure as PNG bytes.
 
@@ -112,14 +102,15 @@ def to_png(figure):
     makes a slider feel live: most of the time goes into axes, ticks and labels.
     """
     canvas = figure.canvas
-    if figure not in _stills:
+    if not hasattr(figure, "course_still"):
         moving = figure.findobj(lambda artist: artist.get_animated())
         figure.draw_without_rendering()  # works out the layout, moving parts included
         figure.set_layout_engine("none")
         canvas.draw()
         moving.sort(key=lambda artist: artist.get_zorder())
-        _stills[figure] = canvas.copy_from_bbox(figure.bbox), moving
-    still, moving = _stills[figure]
+        # Kept on the figure itself, so that it goes when the figure goes.
+        figure.course_still = canvas.copy_from_bbox(figure.bbox), moving
+    still, moving = figure.course_still
     canvas.restore_region(still)
     for artist in moving:
         artist.axes.draw_artist(artist)

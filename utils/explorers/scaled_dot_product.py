@@ -191,7 +191,10 @@ def score_scaling(queries, keys, widths):
         ),
         power=widgets.ToggleButtons(options=SCALES, value=0.0, description="scale", style=BUTTONS),
         query=widgets.SelectionSlider(
-            options=[(str(at + 1), at) for at in range(QUERIES_SHOWN)], value=0, description="query", style=LABEL
+            options=[(str(at + 1), at) for at in range(min(QUERIES_SHOWN, len(queries)))],
+            value=0,
+            description="query",
+            style=LABEL,
         ),
     )
 
@@ -274,8 +277,8 @@ def mask_laboratory(Q, K, tokens, ways):
     sum_axes.axvline(1.0, color="0.4", lw=1, ls=":")
     map_axes.set_ylabel("query")  # whether its rows sum to 1 is the question here
     lost = [sum_axes.text(0.03, row, "NaN", va="center", fontweight="bold", color=colours()[3]) for row in range(n)]
-    verdict = sum_axes.set_title("")
-    for moving in (image, numbers, blocks, *bars, *lost, verdict):
+    heading, verdict = map_axes.set_title(""), sum_axes.set_title("")
+    for moving in (image, numbers, blocks, *bars, *lost, heading, verdict):
         moving.set_animated(True)
 
     def draw(mask, way, dtype):
@@ -292,6 +295,7 @@ def mask_laboratory(Q, K, tokens, ways):
         for bar, note, total in zip(bars, lost, sums.tolist(), strict=True):
             bar.set_width(0.0 if total != total else min(total, 1.3))
             note.set_visible(total != total)
+        heading.set_text(f"{way}, {dtype}")
         verdict.set_text("no alarm" if not alarms else "ALARM: " + ", ".join(a.split(":")[0] for a in alarms))
         verdict.set(color=colours()[3] if alarms else "black", fontweight="bold" if alarms else "normal")
         where = f"{way[0].upper()}{way[1:]}, {dtype}, {int((~allowed).sum())} pairs blocked (hatched)."
@@ -317,7 +321,7 @@ def _mask_alarms(weights, allowed, tokens):
     leak = weights.nan_to_num(0.0).masked_fill(allowed, 0.0)
     if leak.max() > 0:
         row, column = divmod(int(leak.argmax()), len(tokens))
-        alarms.append(f"leak: {tokens[row]} gives {leak.max():.2f} to {tokens[column]}, which is blocked")
+        alarms.append(f"leak: {tokens[row]} gives {leak.max():.2g} to {tokens[column]}, which is blocked")
     sums = weights.sum(-1)
     short = allowed.any(-1) & ~lost & ((sums - 1).abs() > 0.02)
     if short.any():

@@ -1,0 +1,63 @@
+"""How tensors, shapes and whatever a function returned are put into words for the reader."""
+
+import numpy as np
+import torch
+
+
+def numbers(value):
+    """The numbers of a tensor as lines of text, the batch axis of a single sample left out."""
+    if not isinstance(value, torch.Tensor):
+        return str(value)
+    array = (value.float() if value.dtype == torch.bfloat16 else value).detach().numpy()
+    if array.ndim == 3 and len(array) == 1:
+        array = array[0]
+    if array.dtype == bool or (array == np.round(array)).all():
+        array = array.astype(int)
+    return np.array2string(array, precision=3, suppress_small=True, separator=", ")
+
+
+def side_by_side(name, expected, got):
+    """Two blocks of text beside each other, under a name."""
+    left, right = expected.split("\n"), got.split("\n")
+    rows = max(len(left), len(right))
+    left, right = (lines + [""] * (rows - len(lines)) for lines in (left, right))
+    width = max(map(len, [*left, "expected"])) + 4
+    lines = [f"{'expected':<{width}}got"] + [f"{a:<{width}}{b}" for a, b in zip(left, right, strict=True)]
+    return f"{name}\n" + "\n".join("  " + line.rstrip() for line in lines)
+
+
+def named_sizes(sizes):
+    """Named dimensions with their lengths: B=2, T_q=3."""
+    return ", ".join(f"{name}={length}" for name, length in sizes.items())
+
+
+def describe(name, value, sizes):
+    """An argument in a few words: a tensor by its named dimensions, anything else by its value."""
+    return f"{name} {dimensions(value.shape, sizes)}" if isinstance(value, torch.Tensor) else f"{name}={value}"
+
+
+def dimensions(shape, sizes, names=None):
+    """A shape in named dimensions, each with its length: (B=2, T_q=3)."""
+    if names and "..." not in names and len(names.split()) == len(shape):
+        named = names.split()
+    else:
+        by_length = {}
+        for name, length in sizes.items():
+            by_length.setdefault(length, name)
+        named = [by_length.get(length) for length in shape]
+    parts = [f"{n}={length}" if n and n != str(length) else str(length) for n, length in zip(named, shape, strict=True)]
+    return f"({', '.join(parts)})"
+
+
+def kind_of(returned):
+    """What came back, in a few words."""
+    if isinstance(returned, torch.Tensor):
+        return f"one tensor of shape {tuple(returned.shape)}"
+    if isinstance(returned, (tuple, list)):
+        return f"{len(returned)} things: {', '.join(type(part).__name__ for part in returned)}"
+    return with_article(type(returned))
+
+
+def with_article(kind):
+    """The name of a type with its article."""
+    return f"{'an' if kind.__name__[0] in 'aeiouAEIOU' else 'a'} {kind.__name__}"
