@@ -111,6 +111,20 @@ def test_every_picture_changes_when_a_control_moves(opened):
     assert errors == []
 
 
+def test_no_picture_is_cut_on_a_narrow_page(opened):
+    notebook, _, _ = opened
+    size = notebook.page.viewport_size
+    notebook.page.set_viewport_size({"width": 900, "height": size["height"]})
+    try:
+        notebook.page.wait_for_timeout(500)
+        for title in lab.explorers(notebook.page):
+            picture = lab.ShownExplorer(notebook.page, title).picture
+            room, width = picture.evaluate("p => [p.closest('.jp-OutputArea-output').clientWidth, p.clientWidth]")
+            assert width <= room, title
+    finally:
+        notebook.page.set_viewport_size(size)
+
+
 def test_a_prediction_answers(opened):
     notebook, _, _ = opened
     asked = notebook.page.locator(".widget-vbox", has_text="Predict.")

@@ -66,7 +66,7 @@ class Explorer:
         source = base64.b64encode(self.png).decode()
         self._picture.value = (
             f'<img width="{self._width}" height="{self._height}" alt="{html.escape(self.title)}" '
-            f'style="max-width: none" src="data:image/png;base64,{source}">'
+            f'style="max-width: 100%; height: auto" src="data:image/png;base64,{source}">'
             f'<p role="status">{html.escape(below)}</p>'
         )
 

@@ -317,14 +317,14 @@ def _mask_alarms(weights, allowed, tokens):
     alarms = []
     lost = weights.isnan().any(-1)
     if lost.any():
-        alarms.append("NaN: in the row of " + ", ".join(t for t, bad in zip(tokens, lost, strict=True) if bad))
+        alarms.append("NaN: in the row of " + ", ".join(f"'{t}'" for t, bad in zip(tokens, lost, strict=True) if bad))
     leak = weights.nan_to_num(0.0).masked_fill(allowed, 0.0)
     if leak.max() > 0:
         row, column = divmod(int(leak.argmax()), len(tokens))
-        alarms.append(f"leak: {tokens[row]} gives {leak.max():.2g} to {tokens[column]}, which is blocked")
+        alarms.append(f"leak: '{tokens[row]}' gives {leak.max():.2g} to '{tokens[column]}', which is blocked")
     sums = weights.sum(-1)
     short = allowed.any(-1) & ~lost & ((sums - 1).abs() > 0.02)
     if short.any():
         row = int(torch.where(short, (sums - 1).abs(), 0).argmax())
-        alarms.append(f"lost mass: the row of {tokens[row]} sums to {sums[row]:.2f}")
+        alarms.append(f"lost mass: the row of '{tokens[row]}' sums to {sums[row]:.2f}")
     return alarms
