@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import nn
 
 from utils.masks import to_boolean_mask
 
@@ -40,6 +41,121 @@ def scaled_dot_product_attention(Q, K, V, mask=None):
         scores = scores.masked_fill(blocked, torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1).masked_fill(blocked, 0.0)
     return weights @ V, weights
+
+
+class AdditiveAttention(nn.Module):
+    """score = v . tanh(W_q q + W_k k), then softmax and a weighted average of the values.
+
+    Built in lesson 02. Source: Bahdanau et al. 2015, Neural Machine Translation by Jointly Learning to Align and
+    Translate, appendix A.1.2.
+
+    Args:
+        query_dim, key_dim: features of a query and of a key.
+        hidden_dim: features of the space in which the two are added.
+    """
+
+    def __init__(self, query_dim, key_dim, hidden_dim):
+        super().__init__()
+        self.W_q = nn.Linear(query_dim, hidden_dim, bias=False)
+        self.W_k = nn.Linear(key_dim, hidden_dim, bias=False)
+        self.v = nn.Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, query, keys, values=None, mask=None):
+        """Attend from one query a sample, (B, query_dim), or from several, (B, T_q, query_dim).
+
+        Args:
+            query: (B, query_dim) or (B, T_q, query_dim).
+            keys: (B, T_k, key_dim).
+            values: (B, T_k, d_v); the keys themselves when left out.
+            mask: True where a query may attend to a key; (B, T_q, T_k) with size-1 dimensions shared, such as
+                the padding mask (B, 1, T_k).
+
+        Returns:
+            context: (B, d_v) or (B, T_q, d_v), as the query came.
+            weights: (B, T_k) or (B, T_q, T_k).
+
+        Raises:
+            ValueError: shapes that do not fit together, or a mask that is neither boolean nor 0 and 1.
+        """
+        return _attend(self._scores, query, keys, values, mask, self.W_q.in_features, self.W_k.in_features)
+
+    def _scores(self, query, keys):
+        summed = self.W_q(query).unsqueeze(2) + self.W_k(keys).unsqueeze(1)  # (B, T_q, T_k, hidden_dim)
+        return self.v(torch.tanh(summed)).squeeze(-1)
+
+
+class LuongAttention(nn.Module):
+    """One of the three scores of Luong et al. 2015, then softmax and a weighted average of the values.
+
+    dot: q . k; general: q . (W k); concat: v . tanh(W [q; k]). Built in lesson 02. Source: Luong et al. 2015,
+    Effective Approaches to Attention-based Neural Machine Translation, section 3.1.
+
+    Args:
+        query_dim, key_dim: features of a query and of a key; equal for "dot".
+        score: "dot", "general" or "concat".
+        hidden_dim: for "concat", the features inside the tanh; `query_dim` when left out.
+
+    Raises:
+        ValueError: an unknown score, or "dot" with unequal sizes.
+    """
+
+    def __init__(self, query_dim, key_dim, score="dot", hidden_dim=None):
+        super().__init__()
+        if score not in ("dot", "general", "concat"):
+            raise ValueError(f"score={score!r}; expected 'dot', 'general' or 'concat'")
+        if score == "dot" and query_dim != key_dim:
+            raise ValueError(
+                f"score='dot' with query_dim={query_dim} and key_dim={key_dim}; a dot product needs equal sizes, "
+                "score='general' does not"
+            )
+        self.query_dim, self.key_dim, self.score = query_dim, key_dim, score
+        if score == "general":
+            self.W = nn.Linear(key_dim, query_dim, bias=False)
+        elif score == "concat":
+            hidden_dim = query_dim if hidden_dim is None else hidden_dim
+            self.W = nn.Linear(query_dim + key_dim, hidden_dim, bias=False)
+            self.v = nn.Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, query, keys, values=None, mask=None):
+        """As `AdditiveAttention.forward`."""
+        return _attend(self._scores, query, keys, values, mask, self.query_dim, self.key_dim)
+
+    def _scores(self, query, keys):
+        if self.score == "dot":
+            return query @ keys.transpose(-2, -1)  # (B, T_q, T_k)
+        if self.score == "general":
+            return query @ self.W(keys).transpose(-2, -1)
+        T_q, T_k = query.size(1), keys.size(1)
+        pairs = torch.cat([query.unsqueeze(2).expand(-1, -1, T_k, -1), keys.unsqueeze(1).expand(-1, T_q, -1, -1)], -1)
+        return self.v(torch.tanh(self.W(pairs))).squeeze(-1)
+
+
+def _attend(score, query, keys, values, mask, query_dim, key_dim):
+    """What the recurrent attentions share: checks, scores, mask, softmax and average, for one query or several."""
+    values = keys if values is None else values
+    if query.dim() not in (2, 3) or query.size(-1) != query_dim:
+        raise ValueError(f"query has shape {tuple(query.shape)}; expected (B, {query_dim}) or (B, T_q, {query_dim})")
+    if keys.dim() != 3 or keys.size(-1) != key_dim:
+        raise ValueError(f"keys has shape {tuple(keys.shape)}; expected (B, T_k, {key_dim})")
+    if values.dim() != 3 or values.shape[:2] != keys.shape[:2]:
+        raise ValueError(
+            f"values has shape {tuple(values.shape)}; expected (B, T_k, d_v) = {tuple(keys.shape[:2])} + d_v"
+        )
+    if query.size(0) != keys.size(0):
+        raise ValueError(f"query has {query.size(0)} samples but keys has {keys.size(0)}")
+    queries = query.unsqueeze(1) if query.dim() == 2 else query  # (B, T_q, query_dim)
+    scores = score(queries, keys)
+    weights = _masked_softmax(scores, None if mask is None else _check_mask(mask, tuple(scores.shape)))
+    context = weights @ values
+    return (context.squeeze(1), weights.squeeze(1)) if query.dim() == 2 else (context, weights)
+
+
+def _masked_softmax(scores, mask):
+    """Softmax over the keys that a boolean mask allows, as in `scaled_dot_product_attention`."""
+    if mask is None:
+        return torch.softmax(scores, dim=-1)
+    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return torch.softmax(scores, dim=-1).masked_fill(~mask, 0.0)
 
 
 def _check_operands(Q, K, V):

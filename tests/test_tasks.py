@@ -1,0 +1,247 @@
+"""The English-Vietnamese language and the other data: well formed, aligned, split, padded."""
+
+import itertools
+import random
+import re
+
+import pytest
+
+from utils import grammar
+from utils.tasks import (
+    BOS,
+    EOS,
+    PAD,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    Vocabulary,
+    make_batch,
+    reversal,
+    sentence,
+    sentence_of_length,
+    split_of,
+    vocabularies,
+)
+
+FUNCTION_WORDS = {"the", "do", "does"}  # English words that Vietnamese has nothing for
+VIETNAMESE = {
+    english: vietnamese
+    for rows in (*grammar.QUALITIES.values(), grammar.COLOURS, grammar.NUMBERS, grammar.POSSESSIVES,
+                 grammar.DEMONSTRATIVES)
+    for english, vietnamese in rows
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def many():
+    rng = random.Random(0)
+    return [sentence(rng, clauses) for clauses in (1, 2, 3) for _ in range(1500)]
+
+
+def text(tokens):
+    return " ".join(tokens)
+
+
+def test_every_target_token_has_its_place_in_the_source(many):
+    for pair in many:
+        assert len(pair.alignment) == len(pair.target)
+        assert all(links and max(links) < len(pair.source) for links in pair.alignment), text(pair.source)
+
+
+def test_the_alignment_covers_every_content_word(many):
+    for pair in many:
+        covered = set().union(*pair.alignment)
+        missing = {pair.source[at] for at in range(len(pair.source)) if at not in covered}
+        assert missing <= FUNCTION_WORDS, text(pair.source)
+
+
+def test_english_agrees_in_number_and_article(many):
+    singular = {noun.singular for noun in grammar.NOUNS if noun.singular != noun.plural}
+    numbers = {english for english, _ in grammar.NUMBERS}
+    bases = {verb.base for verb in grammar.VERBS}
+    thirds = {verb.third for verb in grammar.VERBS}
+    for pair in many:
+        words = pair.source
+        for first, second in itertools.pairwise(words):
+            if first in ("a", "an"):
+                assert (second[0] in "aeiou") == (first == "an"), text(words)
+            if first in ("he", "she"):
+                assert second not in bases | {"do", "are", "am"}, text(words)
+            if first in ("I", "you", "we", "they"):
+                assert second not in thirds | {"does", "is"}, text(words)
+            if second == "am":
+                assert first == "I", text(words)
+        for at, word in enumerate(words):
+            if word in numbers:
+                noun = next(w for w in words[at:] if w in singular or any(w == n.plural for n in grammar.NOUNS))
+                assert noun not in singular, text(words)
+
+
+def translated(english):
+    """A noun phrase in Vietnamese, by a rule written apart from the grammar."""
+    words = english.split()
+    noun = next(n for n in grammar.NOUNS if words[-1] in (n.singular, n.plural))
+    before, after = [], []
+    for word in words[:-1]:
+        if word in ("a", "an"):
+            before.append("một")
+        elif word in dict(grammar.NUMBERS):
+            before.append(VIETNAMESE[word])
+        elif word in dict(grammar.POSSESSIVES) or word in dict(grammar.DEMONSTRATIVES):
+            after.append(VIETNAMESE[word])  # last of all
+        elif word != "the":
+            after.insert(0, VIETNAMESE[word])  # an adjective: the later in English, the nearer to the noun
+    ends = [word for word in after if word.startswith("của") or word in dict(grammar.DEMONSTRATIVES).values()]
+    middle = [word for word in after if word not in ends]
+    return text(text([*before, noun.classifier, noun.vietnamese, *middle, *ends]).split())
+
+
+def test_a_noun_phrase_is_turned_round():
+    rng = random.Random(0)
+    seen = set()
+    for _ in range(3000):
+        phrase, plural = grammar.noun_phrase(rng, rng.choice(grammar.NOUNS))
+        assert text(phrase.target) == translated(text(phrase.source)), text(phrase.source)
+        assert plural == any(word in dict(grammar.NUMBERS) for word in phrase.source)
+        seen.add(phrase.source)
+    assert len(seen) > 1500
+
+
+def test_my_big_red_book():
+    """The example of the course: adjectives and possessive come after the noun, in the opposite order."""
+    assert translated("my big red book") == "quyển sách đỏ lớn của tôi"
+    rng = random.Random(0)
+    book = next(noun for noun in grammar.NOUNS if noun.singular == "book")
+    phrases = (grammar.noun_phrase(rng, book)[0] for _ in range(100_000))
+    phrase = next(phrase for phrase in phrases if text(phrase.source) == "my big red book")
+    assert text(phrase.target) == "quyển sách đỏ lớn của tôi"
+    assert [min(links) for links in phrase.alignment] == [3, 3, 2, 1, 0, 0]
+
+
+def test_natural_language_processing_is_crossed():
+    rng = random.Random(0)
+    terms = (grammar.term(rng) for _ in range(1000))
+    term = next(term for term in terms if text(term.source) == "natural language processing")
+    assert text(term.target) == "xử lý ngôn ngữ tự nhiên"
+    assert [min(links) for links in term.alignment] == [2, 2, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("english", "vietnamese"),
+    [
+        (r"\b(\w+) (?:does|do) not buy\b", "không mua"),
+        (r"\bdid not buy\b", "đã không mua"),
+        (r"\bwill not buy\b", "sẽ không mua"),
+        (r"\bwill buy\b", "sẽ mua"),
+        (r"\bbought\b", "đã mua"),
+        (r"\b(?:is|am|are) buying\b", "đang mua"),
+    ],
+)
+def test_tense_and_negation_stand_before_the_verb(many, english, vietnamese):
+    found = [pair for pair in many if re.search(english, text(pair.source))]
+    assert found
+    assert all(vietnamese in text(pair.target) for pair in found)
+
+
+def test_the_language_is_several_thousand_million_sentences_wide():
+    """One clause without a time: subjects x predicates x objects, counted verb by verb."""
+    determiners = len(grammar.POSSESSIVES) + len(grammar.DEMONSTRATIVES) + 2
+    numbered = len(grammar.NUMBERS) * (len(grammar.POSSESSIVES) + 1)
+
+    def phrases(kinds):
+        total = 0
+        for noun in (noun for noun in grammar.NOUNS if set(kinds) & set(noun.kinds)):
+            kind = next(kind for kind in grammar.QUALITIES if kind in noun.kinds)
+            colours = 0 if noun.singular in grammar.COLOURLESS else len(grammar.COLOURED[kind])
+            total += (1 + len(grammar.QUALITIES[kind])) * (1 + colours) * (determiners + numbered)
+        return total
+
+    width = 0
+    for verb in grammar.VERBS:
+        subjects = phrases(verb.subjects) + len(grammar.PRONOUNS)
+        objects = phrases(verb.objects) + ("field" in verb.objects) * len(grammar.TERMS)
+        width += subjects * (6 + verb.in_progress) * objects  # present, past, future, with and without not
+    assert width > 3_000_000_000
+
+
+def test_the_same_seed_gives_the_same_sentences_and_another_others():
+    def first(seed):
+        rng = random.Random(seed)
+        return [sentence(rng, 2) for _ in range(20)]
+
+    assert first(3) == first(3)
+    assert first(3) != first(4)
+
+
+@pytest.mark.parametrize("split", ["train", "test", "combinations"])
+def test_a_sentence_belongs_to_one_split_alone(split):
+    rng = random.Random(0)
+    pairs = [sentence(rng, clauses, split) for clauses in (1, 2) for _ in range(300)]
+    assert {split_of(pair) for pair in pairs} == {split}
+
+
+def test_training_never_sees_a_combination_that_is_held_out(many):
+    rng = random.Random(1)
+    held_out = {
+        c for _ in range(500) for c in sentence(rng, 1, "combinations").combinations
+    } - {c for pair in many for c in pair.combinations}  # fmt: skip
+    trained = {c for pair in many for c in pair.combinations}
+    assert len(held_out) >= 8
+    # The words themselves are in training, each beside others.
+    assert {adjective for adjective, _ in held_out} <= {adjective for adjective, _ in trained}
+    assert {noun for _, noun in held_out} <= {noun for _, noun in trained}
+
+
+@pytest.mark.parametrize("length", [5, 8, 13, 21, 30, 40])
+def test_the_length_can_be_chosen(length):
+    rng = random.Random(0)
+    assert {len(sentence_of_length(rng, length).source) for _ in range(5)} == {length}
+
+
+def test_the_vocabularies_hold_every_word_and_no_other(many):
+    english, vietnamese = vocabularies()
+    used = [set(), set()]
+    for pair in many:
+        used[0] |= set(pair.source)
+        used[1] |= set(pair.target)
+    assert UNKNOWN not in english.encode(used[0])
+    assert UNKNOWN not in vietnamese.encode(used[1])
+    assert set(vietnamese.tokens) - set(SPECIAL_TOKENS) - used[1] == set()
+    assert english.encode(["computer", "xyzzy"])[1] == UNKNOWN
+
+
+def test_ids_and_tokens_are_each_others_inverse():
+    vocabulary = Vocabulary(["b", "a", "b"])
+    assert vocabulary.tokens == (*SPECIAL_TOKENS, "a", "b")
+    assert vocabulary.decode([BOS, *vocabulary.encode(["b", "a"]), EOS, *vocabulary.encode(["a"]), PAD]) == ["b", "a"]
+    assert len(vocabulary) == 6
+
+
+def test_reversal_is_aligned_from_both_ends():
+    pair = reversal(random.Random(0), 7)
+    assert pair.target == pair.source[::-1]
+    assert [set(links) for links in pair.alignment] == [{6}, {5}, {4}, {3}, {2}, {1}, {0}]
+
+
+def test_a_batch_is_padded_and_shifted():  # FIELD_CASES 21
+    vocabulary = Vocabulary("abc")
+    a, b, c = vocabulary.encode("abc")
+    pairs = [grammar.word("a b c", "a b"), grammar.word("c", "c")]
+    batch = make_batch(pairs, vocabulary, vocabulary)
+    assert batch.source.tolist() == [[a, b, c], [c, PAD, PAD]]
+    assert batch.decoder_input.tolist() == [[BOS, a, b], [BOS, c, PAD]]
+    assert batch.labels.tolist() == [[a, b, EOS], [c, EOS, PAD]]
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda rng: sentence(rng, 0), "clauses=0"),
+        (lambda rng: sentence(rng, 1, "valid"), "split='valid'"),
+        (lambda rng: sentence_of_length(rng, 4), "length=4"),
+        (lambda rng: sentence_of_length(rng, 41), "length=41"),
+        (lambda rng: reversal(rng, 0), "length=0"),
+    ],
+)
+def test_what_cannot_be_made_is_named(call, named):
+    with pytest.raises(ValueError, match=named):
+        call(random.Random(0))

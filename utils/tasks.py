@@ -1,0 +1,140 @@
+"""The data of the lessons that train on sentences: the English-Vietnamese language and the reversal of digits.
+
+Each comes as pairs of a source and a target whose right alignment is known (`utils/grammar.py`), with splits
+for training and testing, vocabularies and padded batches.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from zlib import crc32
+
+import torch
+
+from utils import grammar
+from utils.grammar import Pair, join, word
+
+PAD, BOS, EOS, UNKNOWN = range(4)
+SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+
+def sentence(rng, clauses=1, split="train"):
+    """A sentence of the language, by a grammar that can make several thousand million of one clause alone.
+
+    Args:
+        rng: a `random.Random`; the same one in the same state gives the same sentence.
+        clauses: how many clauses, joined by conjunctions; one has 3 to 12 source tokens.
+        split: "train"; "test", sentences that training never has; or "combinations", sentences with an adjective
+            beside a noun that training never has together.
+
+    Returns:
+        The Pair.
+
+    Raises:
+        ValueError: `clauses` below 1, or an unknown split.
+    """
+    if clauses < 1:
+        raise ValueError(f"clauses={clauses}; expected 1 or more")
+    if split not in ("train", "test", "combinations"):
+        raise ValueError(f"split={split!r}; expected 'train', 'test' or 'combinations'")
+    while True:
+        parts = [grammar.clause(rng)]
+        for _ in range(clauses - 1):
+            parts += [word(*rng.choice(grammar.CONJUNCTIONS)), grammar.clause(rng)]
+        pair = join(parts)
+        if split_of(pair) == split:
+            return pair
+
+
+def split_of(pair):
+    """The split that a sentence belongs to, by a fixed hash: "train", "test" or "combinations"."""
+    if any(_one_in(8, f"{adjective} {noun}") for adjective, noun in pair.combinations):
+        return "combinations"
+    return "test" if _one_in(10, " ".join(pair.source)) else "train"
+
+
+def _one_in(n, text):
+    return crc32(text.encode()) % n == 0
+
+
+def sentence_of_length(rng, length, split="train"):
+    """A sentence with exactly `length` source tokens, 5 to 40.
+
+    Raises:
+        ValueError: a length outside 5 to 40.
+    """
+    if not 5 <= length <= 40:
+        raise ValueError(f"length={length}; expected 5 to 40 source tokens")
+    while True:
+        pair = sentence(rng, clauses=max(1, round(length / 7.5)), split=split)
+        if len(pair.source) == length:
+            return pair
+
+
+def reversal(rng, length):
+    """A string of digits and the same digits backwards: the smallest task whose right alignment is known.
+
+    Raises:
+        ValueError: a length below 1.
+    """
+    if length < 1:
+        raise ValueError(f"length={length}; expected 1 or more")
+    digits = tuple(str(rng.randrange(10)) for _ in range(length))
+    return Pair(digits, digits[::-1], tuple(frozenset({at}) for at in reversed(range(length))))
+
+
+class Vocabulary:
+    """Tokens and their ids; 0 to 3 are padding, beginning, end and unknown."""
+
+    def __init__(self, tokens):
+        self.tokens = (*SPECIAL_TOKENS, *sorted(set(tokens)))
+        self.ids = {token: at for at, token in enumerate(self.tokens)}
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def encode(self, tokens):
+        """The ids of tokens; UNKNOWN for a token that is not in the vocabulary."""
+        return [self.ids.get(token, UNKNOWN) for token in tokens]
+
+    def decode(self, ids):
+        """The tokens of ids, up to the first EOS; padding and BOS are left out."""
+        tokens = []
+        for at in ids:
+            if at == EOS:
+                break
+            if at not in (PAD, BOS):
+                tokens.append(self.tokens[at])
+        return tokens
+
+
+@cache
+def vocabularies():
+    """The vocabularies of the language, English and Vietnamese: every word that the grammar can use."""
+    english, vietnamese = grammar.words()
+    return Vocabulary(english), Vocabulary(vietnamese)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded token ids.
+
+    Attributes:
+        source: (B, S).
+        decoder_input: (B, T), BOS and then the target.
+        labels: (B, T), the target and then EOS; PAD where nothing is to be predicted.
+    """
+
+    source: torch.Tensor
+    decoder_input: torch.Tensor
+    labels: torch.Tensor
+
+
+def make_batch(pairs, source_vocabulary, target_vocabulary):
+    """Pad pairs into one Batch, in the order in which they come."""
+    source = [source_vocabulary.encode(pair.source) for pair in pairs]
+    target = [target_vocabulary.encode(pair.target) for pair in pairs]
+    return Batch(_padded(source), _padded([[BOS, *ids] for ids in target]), _padded([[*ids, EOS] for ids in target]))
+
+
+def _padded(rows):
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
