@@ -68,7 +68,11 @@ def _made(exercise_id, way, at):
     """What the reference gives on probe `at`, or with `way`, a number, what that way to go wrong gives."""
     changes = {} if way is None else _changes(exercise_id)[way][1]
     exercise = find(exercise_id)
-    return _observe_steps(exercise, changes, exercise.probes[at])
+    made = _observe_steps(exercise, changes, exercise.probes[at])
+    made.returned = None  # what is kept need not hold a graph or the frames of a traceback
+    if made.error is not None:
+        made.error = made.error.with_traceback(None)
+    return made
 
 
 def _observe_steps(exercise, changes, probe):
