@@ -22,15 +22,7 @@ MASK_DTYPES = (torch.bool, torch.int64, torch.uint8, torch.float32)
 ROUNDINGS = {torch.float16: 12, torch.bfloat16: 12, torch.float32: 32, torch.float64: 32}
 
 many = settings(deadline=None, derandomize=True, max_examples=120)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tensors this small are slower on several threads than on one, the more so beside another process."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def random_tensor(shape, dtype=torch.float32, seed=0):

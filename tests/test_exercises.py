@@ -27,15 +27,7 @@ from utils.exercises.observing import agree, observe
 from utils.exercises.predictions import Prediction
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tensors this small are slower on several threads than on one, the more so beside another process."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(autouse=True)

@@ -180,8 +180,7 @@ def _sizes_hard_coded(exercise, function, seen, wanted, failing):
     return _diagnosed(
         ["right for these sizes only"],
         f"**Right for these sizes only.** It is right for {first} and {what} for {second}. Which number or step "
-        f"in your code "
-        "fits the first case alone, and what could you read off a tensor instead?",
+        "in your code fits the first case alone, and what could you read off a tensor instead?",
     )
 
 
@@ -190,12 +189,12 @@ def _error(exercise, function, seen, wanted, failing):
     if at is None:
         return None
     error, probe = seen[at].error, exercise.probes[at]
-    line = readers_line(error, function)
-    where = f" in line {line[0]} of your cell" + (f", `{line[1]}`" if line[1] else "") if line else ""
+    inputs = ", ".join(describe(name, value, probe.sizes) for name, value in probe.arguments.items())
+    line, where = readers_line(error, function), ""
+    if line and not seen[at].in_backward:
+        where = f" in line {line[0]} of your cell" + (f", `{line[1]}`" if line[1] else "")
     if seen[at].in_backward:
         where = " when its gradients are computed"
-    inputs = ", ".join(describe(name, value, probe.sizes) for name, value in probe.arguments.items())
-    if seen[at].in_backward:
         meaning = "Which line writes into a tensor that the gradient still needs (a method that ends in `_`, `+=`)?"
     elif isinstance(error, TypeError) and line is None:
         meaning = f"It was called with {len(probe.arguments)} arguments, {', '.join(probe.arguments)}."
@@ -262,8 +261,7 @@ def _batch_mixed(exercise, function, seen, wanted, failing):
             return _diagnosed(
                 ["batch mixed"],
                 f"**Batch mixed.** When sample {changed} is changed, the result for sample {kept} changes too. "
-                f"Which of "
-                "your lines works along the batch axis?",
+                "Which of your lines works along the batch axis?",
             )
     return None
 
