@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from utils.masks import to_boolean_mask
@@ -125,9 +126,10 @@ class LuongAttention(nn.Module):
             return query @ keys.transpose(-2, -1)  # (B, T_q, T_k)
         if self.score == "general":
             return query @ self.W(keys).transpose(-2, -1)
-        T_q, T_k = query.size(1), keys.size(1)
-        pairs = torch.cat([query.unsqueeze(2).expand(-1, -1, T_k, -1), keys.unsqueeze(1).expand(-1, T_q, -1, -1)], -1)
-        return self.v(torch.tanh(self.W(pairs))).squeeze(-1)
+        # W [q; k] without building every pair: the part of W for q, times q, plus the part for k, times k.
+        for_query, for_key = self.W.weight.split([self.query_dim, self.key_dim], dim=1)
+        summed = F.linear(query, for_query).unsqueeze(2) + F.linear(keys, for_key).unsqueeze(1)
+        return self.v(torch.tanh(summed)).squeeze(-1)
 
 
 def _attend(score, query, keys, values, mask, query_dim, key_dim):

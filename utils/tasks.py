@@ -4,6 +4,7 @@ Each comes as pairs of a source and a target whose right alignment is known (`ut
 for training and testing, vocabularies and padded batches.
 """
 
+import random
 from dataclasses import dataclass
 from functools import cache
 from zlib import crc32
@@ -121,7 +122,7 @@ class Batch:
     Attributes:
         source: (B, S).
         decoder_input: (B, T), BOS and then the target.
-        labels: (B, T), the target and then EOS; PAD where nothing is to be predicted.
+        labels: (B, T), the target and then EOS; PAD where nothing is to be answered.
     """
 
     source: torch.Tensor
@@ -129,11 +130,47 @@ class Batch:
     labels: torch.Tensor
 
 
+def shift_target(target):
+    """What the decoder is given and what it should answer, from targets that begin with BOS and end with EOS.
+
+    Built in lesson 01.
+
+    Args:
+        target: (B, T + 1) token ids, each row BOS, the sentence, EOS, and then padding.
+
+    Returns:
+        decoder_input: (B, T), all but the last.
+        labels: (B, T), all but the first: at each place, the token that comes next.
+    """
+    return target[:, :-1], target[:, 1:]
+
+
 def make_batch(pairs, source_vocabulary, target_vocabulary):
     """Pad pairs into one Batch, in the order in which they come."""
     source = [source_vocabulary.encode(pair.source) for pair in pairs]
-    target = [target_vocabulary.encode(pair.target) for pair in pairs]
-    return Batch(_padded(source), _padded([[BOS, *ids] for ids in target]), _padded([[*ids, EOS] for ids in target]))
+    target = [[BOS, *target_vocabulary.encode(pair.target), EOS] for pair in pairs]
+    return Batch(_padded(source), *shift_target(_padded(target)))
+
+
+def make_batches(pairs, size, source_vocabulary, target_vocabulary, seed=0):
+    """Batches of sentences of similar length, so that little is padding, in a random order.
+
+    Args:
+        pairs: the Pairs.
+        size: how many to a batch; the last one may have fewer.
+        source_vocabulary, target_vocabulary: the Vocabularies.
+        seed: of the order.
+
+    Returns:
+        A list of Batches.
+    """
+    by_length = sorted(pairs, key=lambda pair: (len(pair.source), len(pair.target)))
+    batches = [
+        make_batch(by_length[at : at + size], source_vocabulary, target_vocabulary)
+        for at in range(0, len(by_length), size)
+    ]
+    random.Random(seed).shuffle(batches)
+    return batches
 
 
 def _padded(rows):
