@@ -44,6 +44,69 @@ def scaled_dot_product_attention(Q, K, V, mask=None):
     return weights @ V, weights
 
 
+def additive_attention(query, keys, W_q, W_k, v):
+    """Attend from one query a sample by the score v . tanh(W_q q + W_k k); `AdditiveAttention` for one decoder step.
+
+    Built in lesson 02. Source: Bahdanau et al. 2015, appendix A.1.2.
+
+    Args:
+        query: (B, query_dim).
+        keys: (B, T_k, key_dim).
+        W_q: (hidden_dim, query_dim).
+        W_k: (hidden_dim, key_dim).
+        v: (hidden_dim,).
+
+    Returns:
+        context: (B, key_dim), the average of the keys by weight.
+        weights: (B, T_k). Each row sums to 1.
+    """
+    hidden = torch.tanh((query @ W_q.T).unsqueeze(1) + keys @ W_k.T)  # (B, 1, hidden) + (B, T_k, hidden)
+    weights = torch.softmax(hidden @ v, dim=-1)  # (B, T_k)
+    context = (weights.unsqueeze(1) @ keys).squeeze(1)  # (B, 1, T_k) @ (B, T_k, key_dim)
+    return context, weights
+
+
+def luong_score(query, keys, score, W=None, v=None):
+    """How well one query a sample fits each key, by one of the three scores of Luong et al. 2015, section 3.1.
+
+    Built in lesson 02; `LuongAttention` for one decoder step.
+
+    Args:
+        query: (B, query_dim).
+        keys: (B, T_k, key_dim).
+        score: "dot", q . k; "general", q . (W k); or "concat", v . tanh(W [q; k]).
+        W: (query_dim, key_dim) for "general"; (hidden_dim, query_dim + key_dim) for "concat".
+        v: (hidden_dim,), for "concat".
+
+    Returns:
+        (B, T_k).
+    """
+    if score == "concat":
+        pairs = torch.cat([query.unsqueeze(1).expand(-1, keys.size(1), -1), keys], dim=-1)
+        return torch.tanh(pairs @ W.T) @ v
+    projected = keys if score == "dot" else keys @ W.T  # (B, T_k, query_dim)
+    return (projected @ query.unsqueeze(-1)).squeeze(-1)
+
+
+def align(scores, keys, lengths):
+    """Turn scores into weights over the words of each sentence, none on its padding, and average the keys.
+
+    Built in lesson 02.
+
+    Args:
+        scores: (B, T_k).
+        keys: (B, T_k, key_dim).
+        lengths: (B,), how many keys of each sample are words; padding comes after them.
+
+    Returns:
+        context: (B, key_dim).
+        weights: (B, T_k), zero at padding. Each row sums to 1.
+    """
+    is_word = torch.arange(scores.size(1), device=scores.device) < lengths.unsqueeze(1)  # (B, T_k)
+    weights = _masked_softmax(scores, is_word)
+    return (weights.unsqueeze(1) @ keys).squeeze(1), weights
+
+
 class AdditiveAttention(nn.Module):
     """score = v . tanh(W_q q + W_k k), then softmax and a weighted average of the values.
 
