@@ -1,7 +1,8 @@
 """Answers as readers type them: wrong ones with the names that their check must give, and right ones.
 
-None of them is built from the mistake bank of `utils.exercises`. `ROWS` lists the mistakes that the
-exercises promise to recognise; each is made here in at least one way that readers make it.
+Those of lessons 01 and 02 are in `answers_recurrent.py`. None of them is built from the mistake bank of
+`utils.exercises`. `ROWS` lists the mistakes that the exercises promise to recognise; each is made here in at least
+one way that readers make it.
 """
 
 import math
@@ -63,7 +64,24 @@ MASK_ROWS = {
     "boolean added to the scores as a number": ("boolean added to the scores",),
     "-1e9 in half precision": ("-1e9 in half precision",),
 }
-ROWS = {**ATTENTION_ROWS, **MASK_ROWS}
+RECURRENT_ROWS = {  # made in answers_recurrent.py
+    "no tanh": ("no tanh",),
+    "tanh outside v; no v": ("tanh outside v", "no v"),
+    "query tiled over the batch in the wrong order": ("query tiled in the wrong order",),
+    "context from the projected states": ("context from the projected states",),
+    "W_q and W_k swapped": ("W_q and W_k swapped",),
+    "padding attended": ("padding attended",),
+    "current state where Bahdanau uses the previous one (and the other way for Luong)": (
+        "current state where Bahdanau uses the previous one",
+        "previous state where Luong uses the current one",
+    ),
+    "uniform average; last state only": ("uniform average", "last state only"),
+    "a dot product where the additive score was asked, and the reverse": (
+        "a dot product where the additive score was asked",
+        "the additive score where a dot product was asked",
+    ),
+}
+ROWS = {**ATTENTION_ROWS, **MASK_ROWS, **RECURRENT_ROWS}
 
 
 @dataclass(frozen=True)
@@ -86,6 +104,7 @@ class Answer:
 
 
 ANSWERS = []
+THREE_AT_ONCE = []
 
 
 def wrong(exercise, *mistakes, made=None):
@@ -106,6 +125,16 @@ def unnamed(exercise):
 def right(exercise, *caveats, made=None):
     """Enter the function below as a right answer; a caveat is what its check still warns of."""
     return _enter(exercise, caveats, made, "correct")
+
+
+def three(exercise, *mistakes):
+    """Enter the function below with its three mistakes; a check may name some of them, and nothing else."""
+
+    def keep(function):
+        THREE_AT_ONCE.append(Answer(exercise, function, mistakes))
+        return function
+
+    return keep
 
 
 def _enter(exercise, mistakes, made, status):
@@ -1695,18 +1724,6 @@ def future_and_padding_taken_out(token_ids, pad_id=0):
 
 
 # ---------------------------------------------------------------- three mistakes at once: name some of them or none
-
-THREE_AT_ONCE = []
-
-
-def three(exercise, *mistakes):
-    """Enter the function below with its three mistakes; a check may name some of them, and nothing else."""
-
-    def keep(function):
-        THREE_AT_ONCE.append(Answer(exercise, function, mistakes))
-        return function
-
-    return keep
 
 
 @three("attention", "no scaling", "softmax over the queries", "exp without subtracting the maximum")

@@ -206,8 +206,9 @@ class ShownExplorer:
     def moves(self):
         """What a reader can do here: for each control, something to call that moves it."""
         found = {}
-        for at in range(self.box.locator(".noUi-handle").count()):
-            handle = self.box.locator(".noUi-handle").nth(at)
+        handles = self.box.locator(".noUi-handle:visible")  # a slider for a word that is not there is hidden
+        for at in range(handles.count()):
+            handle = handles.nth(at)
             found[f"slider {at + 1}"] = lambda handle=handle: (
                 handle.focus(),
                 self.page.keyboard.press(self._way(handle)),
@@ -218,6 +219,13 @@ class ShownExplorer:
         for at in range(self.box.locator("select").count()):
             select = self.box.locator("select").nth(at)
             found[f"menu {at + 1}"] = lambda select=select: select.select_option(index=self._other(select))
+        for at in range(self.box.locator(".widget-text input").count()):
+            box = self.box.locator(".widget-text input").nth(at)
+            # Without its first word it is still a sentence; what is typed counts once Enter is pressed.
+            found[f"text {at + 1}"] = lambda box=box: (
+                box.fill(box.input_value().partition(" ")[2]),
+                box.press("Enter"),
+            )
         if self.box.locator(".widget-hbox > .widget-toggle-button").count():
             found["grid"] = lambda: self.box.locator(".widget-hbox > .widget-toggle-button").nth(8).click()
         return found

@@ -56,8 +56,6 @@ def solved(source):
     lines = source.split("\n")
     needed = sorted(set(reference.__code__.co_names) & vars(inspect.getmodule(reference)).keys())
     solution = inspect.getsource(reference).replace(f"def {reference.__name__}(", f"def {name}(", 1)
-    lines[written.lineno - 1 : written.end_lineno] = [
-        f"from {reference.__module__} import {', '.join(needed)}",
-        solution,
-    ]
+    imports = [f"from {reference.__module__} import {', '.join(needed)}"] if needed else []
+    lines[written.lineno - 1 : written.end_lineno] = [*imports, solution]
     return "\n".join(lines)

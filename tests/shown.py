@@ -1,11 +1,22 @@
 """The lessons' explorers on small data of their own, and what can be done with their controls."""
 
 import itertools
+import random
 
+import ipywidgets as widgets
 import torch
 
 from utils.attention import scaled_dot_product_attention
-from utils.explorers import mask_laboratory, one_query_steps, score_scaling
+from utils.explorers import (
+    mask_laboratory,
+    one_query_steps,
+    predict_the_alignment,
+    score_scaling,
+    translate_your_own,
+    translations_by_length,
+)
+from utils.tasks import UNKNOWN, sentence_of_length, vocabularies
+from utils.training import Translation
 
 WIDTHS = [4, 16, 64]
 TOKENS = ["the", "cat", "sat", "on", "a", "mat"]
@@ -46,7 +57,72 @@ def laboratory():
     return mask_laboratory(X, X, TOKENS, WAYS)
 
 
-MAKERS = [steps, scaling, laboratory]
+def held_out():
+    """Six sentences of 5, 6 and 12 tokens each, and one of 7: too few of that length to be on offer."""
+    rng = random.Random(0)
+    pairs = [sentence_of_length(rng, length, "test") for length in (5, 6, 12) for _ in range(6)]
+    return [*pairs, sentence_of_length(rng, 7, "test")]
+
+
+def translators(pairs):
+    """What four hand-made models write: all of it, its first five tokens, too much, and half of it wrong."""
+    return {
+        "right": [Translation([*pair.target], None) for pair in pairs],
+        "short": [Translation([*pair.target[:5]], None) for pair in pairs],
+        "long": [Translation([*pair.target, *["và"] * 60], None) for pair in pairs],
+        "wrong": [Translation(["nhưng" if at % 2 else t for at, t in enumerate(p.target)], None) for p in pairs],
+    }
+
+
+def by_length():
+    pairs = held_out()
+    return translations_by_length(translators(pairs), pairs)
+
+
+def aligned():
+    """Sentences of 8, 5 and 6 tokens with their translations, and weights of which no two rows are equal."""
+    rng, generator = random.Random(1), torch.Generator().manual_seed(1)
+    pairs = [sentence_of_length(rng, length) for length in (8, 5, 6)]
+    weights = [torch.randn(len(pair.target), len(pair.source), generator=generator) for pair in pairs]
+    made = [Translation([*p.target], (2 * w).softmax(-1)) for p, w in zip(pairs, weights, strict=True)]
+    return pairs, made
+
+
+def alignment():
+    return predict_the_alignment(*aligned())
+
+
+class WordByWord(torch.nn.Module):
+    """A hand-made model that writes one token for each word that it reads, looking at that word above all."""
+
+    attention = "hand-made"
+
+    def __init__(self, sharpness):
+        super().__init__()
+        self.sharpness = sharpness
+
+    def greedy(self, source):
+        places = torch.arange(source.size(1))
+        weights = (-self.sharpness * (places[:, None] - places).abs()).softmax(-1)
+        return source.clamp(UNKNOWN, 100), weights.unsqueeze(0)
+
+
+def own_sentence():
+    return translate_your_own({"general": WordByWord(2.0), "additive": WordByWord(0.5)}, *vocabularies())
+
+
+MAKERS = [steps, scaling, laboratory, by_length, alignment, own_sentence]
+TEXTS = [
+    "she loves her cat",
+    "She loves her cat, and I don't see the 2 zebras.",
+    "i",
+    "zebra",
+    "",
+    " ... ",
+    "cat " * 20,
+    "cat " * 21,
+    'the <pad> <eos> "cat" & $x$ 猫 ' + "x" * 300,
+]
 
 
 def values_of(control):
@@ -56,14 +132,26 @@ def values_of(control):
         flipped = [[[c ^ ((i, j) == at) for j, c in enumerate(row)] for i, row in enumerate(causal)]
                    for at in itertools.product(range(6), repeat=2)]  # fmt: skip
         return [tuple(map(tuple, mask)) for mask in flipped]
+    if hasattr(control, "sliders"):
+        words = sum(slider.layout.display != "none" for slider in control.sliders)
+        rest = (0,) * (len(control.sliders) - words)
+        one_at_a_time = [tuple(10 * (at == most) for at in range(words)) + rest for most in range(words)]
+        return [(0,) * len(control.sliders), (10,) * words + rest, (*range(words), *rest), *one_at_a_time]
+    if isinstance(control, widgets.Text):
+        return TEXTS
+    if isinstance(control, widgets.IntSlider):
+        return range(control.min, control.max + 1)
     return [value for _, value in control.options]
 
 
 def set_value(control, value):
-    """Move a control as a reader would: a grid of buttons by pressing them."""
+    """Move a control as a reader would: a grid of buttons by pressing them, weights by their sliders."""
     if hasattr(control, "buttons"):
         for buttons, row in zip(control.buttons, value, strict=True):
             for button, allowed in zip(buttons, row, strict=True):
                 button.value = allowed
+    elif hasattr(control, "sliders"):
+        for slider, number in zip(control.sliders, value, strict=True):
+            slider.value = number
     else:
         control.value = value

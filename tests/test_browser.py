@@ -65,6 +65,69 @@ def decoder_mask(token_ids, pad_id=0):
 """,
         "Causal only.",
     ),
+    "shift_target": (
+        """
+def shift_target(target):
+    return target[:, :-1], target[:, :-1]
+""",
+        "Not shifted.",
+    ),
+    "find_the_bug_in_translation_loss": (
+        """
+def buggy_loss(logits, labels):
+    log_p = torch.log_softmax(logits, dim=-1)
+    losses = -log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    return (losses * (labels != 0)).mean()
+""",
+        "Divided by the number of all positions.",
+    ),
+    "additive_attention": (
+        """
+def additive_attention(query, keys, W_q, W_k, v):
+    scores = ((query @ W_q.T).unsqueeze(1) + keys @ W_k.T) @ v
+    weights = torch.softmax(scores, dim=-1)
+    return (weights.unsqueeze(1) @ keys).squeeze(1), weights
+""",
+        "No tanh.",
+    ),
+    "luong_score": (
+        """
+def luong_score(query, keys, score, W=None, v=None):
+    if score == "concat":
+        pairs = torch.cat([keys, query.unsqueeze(1).expand(-1, keys.size(1), -1)], dim=-1)
+        return torch.tanh(pairs @ W.T) @ v
+    projected = keys if score == "dot" else keys @ W.T
+    return (projected @ query.unsqueeze(-1)).squeeze(-1)
+""",
+        "Concat in the order [k; q].",
+    ),
+    "align": (
+        """
+def align(scores, keys, lengths):
+    is_word = torch.arange(scores.size(1)) < lengths.unsqueeze(1)
+    weights = torch.softmax(scores, dim=-1) * is_word
+    return (weights.unsqueeze(1) @ keys).squeeze(1), weights
+""",
+        "Zeroed after the softmax, not renormalised.",
+    ),
+    "find_the_bug_in_bahdanau_step": (
+        """
+def buggy_step(embedded, state, keys, cell, attention):
+    context, weights = attention(state, keys)
+    state = cell(torch.cat([context, embedded], dim=-1), state)
+    return state, context, weights
+""",
+        "Context before embedding.",
+    ),
+    "luong_step": (
+        """
+def luong_step(embedded, state, keys, cell, attention):
+    context, weights = attention(state, keys)
+    state = cell(embedded, state)
+    return state, context, weights
+""",
+        "The previous state asks.",
+    ),
 }
 
 

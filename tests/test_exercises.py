@@ -11,6 +11,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import answers_recurrent  # its answers enter themselves
 import pytest
 import torch
 import torch.nn.functional as F
@@ -392,6 +393,58 @@ def test_not_two_tensors_is_told(function, told):
     assert told in report.text
 
 
+def test_a_single_number_is_called_that():
+    report = examine("find_the_bug_in_translation_loss", lambda logits, labels: logits.sum(dim=-1))
+    assert report.status == "shape"
+    assert "loss is (B=3, T=5); expected a single number" in report.text
+
+
+def test_one_number_that_is_no_tensor_is_told():
+    report = examine("find_the_bug_in_translation_loss", lambda logits, labels: logits.sum().item())
+    assert report.status == "shape"
+    assert "expected loss as a tensor, got a float" in report.text
+
+
+def test_ids_that_are_no_whole_numbers_are_told_by_type():
+    report = examine("shift_target", lambda target: (target[:, :-1], target[:, 1:].float()))
+    assert report.status == "shape"
+    assert "labels holds torch.float32; expected torch.int64" in report.text
+
+
+def test_nothing_returned_for_one_of_the_scores_says_for_which():
+    def luong_score(query, keys, score, W=None, v=None):
+        if score == "concat":
+            return answers_recurrent.concat_score(query, keys, W, v)
+        if score == "dot":
+            return (keys @ query.unsqueeze(-1)).squeeze(-1)
+
+    report = examine("luong_score", luong_score)
+    assert report.status == "shape"
+    assert "With general" in report.text
+    assert "is there a `return`" in report.text
+
+
+# ---------------------------------------------------------------- functions among the inputs
+
+
+def test_error_names_a_function_among_the_inputs_without_its_address():
+    def luong_step(embedded, state, keys, cell, attention):
+        return attention(state.unsqueeze(1), keys)
+
+    report = examine("luong_step", luong_step)
+    assert report.status == "error"
+    assert "attention was called with query of shape (3, 1, 4); expected (B, 4)" in report.text
+    assert "cell, a function" in report.text
+    assert "0x" not in report.text
+
+
+def test_wrong_shows_what_a_function_among_the_inputs_does():
+    text = examine("find_the_bug_in_bahdanau_step", answers_recurrent.moves_and_then_looks).text
+    assert "cell = (inputs, state) -> state + inputs" in text
+    assert "attention = (query, keys) -> average of the keys" in text
+    assert "0x" not in text
+
+
 # ---------------------------------------------------------------- wrong: the smallest input, side by side
 
 
@@ -519,6 +572,16 @@ def scores_divided_by_their_deviation(Q, K, V):
 def test_samples_that_touch_each_other_are_told(function):
     report = examined("attention", function)
     assert (report.status, report.mistakes) == ("diagnosed", ("batch mixed",))
+
+
+def test_lengths_that_touch_each_other_are_told():
+    def align(scores, keys, lengths):
+        scores = scores / (1 + lengths.float().mean())
+        is_word = torch.arange(scores.size(1)) < lengths.unsqueeze(1)
+        weights = torch.softmax(scores.masked_fill(~is_word, float("-inf")), dim=-1)
+        return (weights.unsqueeze(1) @ keys).squeeze(1), weights
+
+    assert examine("align", align).mistakes == ("batch mixed",)
 
 
 def test_a_random_answer_is_called_that_and_not_mixed():
@@ -984,7 +1047,7 @@ def test_the_end_of_the_readers_program_is_an_error_like_others():
 
 @pytest.mark.parametrize("unknown", [[], None, 3, "atention"])
 def test_an_unknown_exercise_is_named_with_those_that_there_are(unknown):
-    with pytest.raises(ValueError, match=r"exercise_id=.*expected one of attention, "):
+    with pytest.raises(ValueError, match=r"exercise_id=.*expected one of shift_target, "):
         check(unknown, print)
 
 

@@ -14,7 +14,18 @@ import torch
 from IPython.display import Markdown
 
 from utils import caption
-from utils.plots import Numbers, draw_weights, drawable, plot_attention, plot_panels, set_style, update_weights
+from utils.plots import (
+    Labels,
+    Numbers,
+    draw_weights,
+    drawable,
+    label_width,
+    plot_attention,
+    plot_lines,
+    plot_panels,
+    set_style,
+    update_weights,
+)
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.filterwarnings("error")
@@ -427,6 +438,80 @@ def test_panels_show_each_line_with_a_marker_of_its_own():
     assert rnn.get_marker() != attention.get_marker()
     assert rnn.get_color() != attention.get_color()
     assert names(figure.axes[0].get_legend().get_texts()) == ["rnn", "attention"]
+
+
+def test_panels_refuse_more_lines_than_markers():
+    with pytest.raises(ValueError, match="panel 'P' has 7 lines; expected 6 or fewer"):
+        plot_panels([1, 2], [("P", "y", {str(n): [1, 2] for n in range(7)})], "x")
+
+
+LINES = {"state of 64": {5: 0.9, 8: 0.5, 12: 0.0}, "attention": {5: 1.0, 8: 1.0, 20: 0.75}}
+
+
+def test_lines_have_markers_of_their_own_and_a_linear_axis_of_whole_numbers():
+    plot_lines(LINES, "source tokens", "share right", "One vector loses", ylim=(0, 1))
+    (axes,) = plt.gcf().axes
+    axes.figure.draw_without_rendering()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("source tokens", "share right")
+    assert axes.get_title(loc="left") == "One vector loses"
+    assert axes.get_xscale() == "linear"
+    assert {line.get_label(): dict(zip(*line.get_data(), strict=True)) for line in axes.lines} == LINES
+    assert len({line.get_marker() for line in axes.lines}) == len({line.get_color() for line in axes.lines}) == 2
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    low, high = axes.get_ylim()
+    assert -0.1 < low < 0
+    assert 1 < high < 1.1
+
+
+def test_the_legend_of_lines_stands_beside_them_inside_the_figure():
+    plot_lines({"a name that is rather long": {1: 1}, "b": {2: 5}}, "x", "y", "title")
+    figure = plt.gcf()
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    assert names(legend.get_texts()) == ["a name that is rather long", "b"]
+    assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_band_lies_about_its_line_in_its_colour():
+    plot_lines(LINES, "x", "y", "title", bands={"attention": ([0.9, 0.8, 0.5], [1.0, 1.0, 0.9])})
+    (axes,) = plt.gcf().axes
+    (band,) = axes.collections
+    assert matplotlib.colors.same_color(band.get_facecolor()[0, :3], axes.lines[1].get_color())
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices.round(6).tolist()}
+    assert {(5, 0.9), (8, 0.8), (20, 0.5), (5, 1.0), (8, 1.0), (20, 0.9)} <= corners
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lines": {str(n): {1: 1} for n in range(7)}}, "chart 'T' has 7 lines; expected 6 or fewer"),
+        ({"lines": {"a": {}}}, "line 'a' of chart 'T' has no point"),
+        ({"lines": LINES, "bands": {"b": ([1], [1])}}, "bands has 'b', which is no line; the lines are 'state of 64'"),
+        ({"lines": LINES, "bands": {"attention": ([1] * 3, [1] * 2)}}, "the band of 'attention' has 3 and 2 values"),
+    ],
+)
+def test_lines_that_cannot_be_told_apart_or_do_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plot_lines(x_label="x", y_label="y", title="T", **arguments)
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("align", [0, 0.5, 1])
+def test_labels_stand_at_their_places(align):
+    figure, axes = plt.subplots(figsize=(4, 2))
+    labels = axes.add_collection(Labels(axes, size=12, align=align))
+    labels.show(["xxxx"], [(0.5, 0.5)])
+    axes.set_axis_off()
+    black = np.argwhere(pixels(figure)[..., :3].max(-1) < 100)
+    width = label_width("xxxx", 12) * figure.dpi / 72
+    x, _ = axes.transData.transform((0.5, 0.5))
+    assert black[:, 1].min() == pytest.approx(x - align * width, abs=1.5)
+    assert black[:, 1].max() == pytest.approx(x + (1 - align) * width, abs=1.5)
+    labels.show(["", "y"])
+    assert labels.labels == ["", "y"]
+    assert len(labels.get_offsets()) == 1  # the places of before
 
 
 # caption

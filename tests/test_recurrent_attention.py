@@ -1,9 +1,11 @@
-"""AdditiveAttention and LuongAttention: their formulas, their masks, their errors."""
+"""AdditiveAttention and LuongAttention: their formulas, their masks, their errors; and their forms for one step."""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from utils.attention import AdditiveAttention, LuongAttention
+from utils.attention import AdditiveAttention, LuongAttention, additive_attention, align, luong_score
 from utils.masks import create_padding_mask
 
 B, T_Q, T_K, QUERY, KEY, VALUE, HIDDEN = 3, 2, 5, 4, 6, 7, 8  # all different, so that a mix-up shows
@@ -110,6 +112,120 @@ def test_a_changed_sample_changes_itself_alone(name):  # FIELD_CASES 15
     after, _ = attention(query, changed, values)
     assert torch.equal(before[0], after[0])
     assert not torch.equal(before[1], after[1])
+
+
+# The forms for one step, which lesson 02 builds
+
+
+def gradients_of(results, tensors):
+    """The gradients of a number in which every entry of every result has a weight of its own."""
+    generator = torch.Generator().manual_seed(2)
+    total = sum((result * torch.randn(result.shape, generator=generator)).sum() for result in results)
+    return torch.autograd.grad(total, tensors)
+
+
+def equal(actual, expected):
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def weights_of(name, attention):
+    """Its weights by name, as the forms for one step take them."""
+    parts = {"additive": ["W_q", "W_k", "v"], "dot": [], "general": ["W"], "concat": ["W", "v"]}[name]
+    found = {part: getattr(attention, part).weight for part in parts}
+    return {part: weight[0] if part == "v" else weight for part, weight in found.items()}
+
+
+def one_step(name, query, keys, weights, lengths=None):
+    """Context and weights by the forms for one step."""
+    if name == "additive":
+        return additive_attention(query, keys, **weights)
+    lengths = torch.full((len(keys),), keys.size(1)) if lengths is None else lengths
+    return align(luong_score(query, keys, name, **weights), keys, lengths)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_form_for_one_step_is_the_module_with_its_weights(name):
+    """Values, and gradients of query, keys and weights."""
+    sizes = SIZES.get(name, (QUERY, KEY))
+    attention, (query, keys, _) = made(name, *sizes), inputs(*sizes)
+    query, keys = query[:, 0].clone().requires_grad_(), keys.requires_grad_()
+    expected, found = attention(query, keys), one_step(name, query, keys, weights_of(name, attention))
+    assert found[0].shape == (B, sizes[1])
+    assert found[1].shape == (B, T_K)
+    equal(found, expected)
+    inputs_and_weights = [query, keys, *attention.parameters()]
+    equal(gradients_of(found, inputs_and_weights), gradients_of(expected, inputs_and_weights))
+
+
+@pytest.mark.parametrize("score", NAMES[1:])
+def test_the_scores_themselves_are_the_formula(score):
+    """Before the softmax, which would hide a shift that all keys share."""
+    sizes = SIZES.get(score, (QUERY, KEY))
+    attention, (query, keys, _) = made(score, *sizes), inputs(*sizes)
+    scores = luong_score(query[:, 0], keys, score, **weights_of(score, attention))
+    assert scores.shape == (B, T_K)
+    for b in range(B):
+        for j in range(T_K):
+            torch.testing.assert_close(scores[b, j], by_hand(score, attention, query[b, 0], keys[b, j]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_of_one_and_a_sentence_of_one_keep_their_axes(name):
+    sizes = SIZES.get(name, (QUERY, KEY))
+    attention, (query, keys, _) = made(name, *sizes), inputs(*sizes)
+    query, keys = query[:1, 0], keys[:1, :1]
+    context, weights = one_step(name, query, keys, weights_of(name, attention))
+    assert weights.tolist() == [[1.0]]
+    torch.testing.assert_close(context, keys[:, 0])
+
+
+def aligned_by_hand(scores, keys, lengths):
+    """As `align`, one sentence and one word at a time."""
+    contexts, weights = [], []
+    for b, length in enumerate(lengths):
+        powers = [torch.exp(scores[b, j] - scores[b, :length].max()) for j in range(length)]
+        shares = [power / sum(powers) for power in powers]
+        contexts.append(sum(share * keys[b, j] for j, share in enumerate(shares)))
+        weights.append(torch.stack([*shares, *[torch.zeros(())] * (scores.size(1) - length)]))
+    return torch.stack(contexts), torch.stack(weights)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 2), st.sampled_from([1.0, 30.0]))
+def test_align_is_a_loop_over_the_words(lengths, more, scale):  # FIELD_CASES 20, 23
+    torch.manual_seed(0)
+    T = max(lengths) + more
+    scores = (scale * torch.randn(len(lengths), T)).requires_grad_()
+    keys = torch.randn(len(lengths), T, KEY, requires_grad=True)
+    found, expected = align(scores, keys, torch.tensor(lengths)), aligned_by_hand(scores, keys, lengths)
+    equal(found, expected)
+    equal(gradients_of(found, [scores, keys]), gradients_of(expected, [scores, keys]))
+    padding = torch.arange(T) >= torch.tensor(lengths).unsqueeze(1)
+    assert (found[1][padding] == 0).all()
+    torch.testing.assert_close(found[1].sum(dim=-1), torch.ones(len(lengths)))
+
+
+def test_align_gives_padding_nothing_however_well_it_fits():
+    scores, keys = torch.tensor([[1.0, 2.0, 1e30], [-1e30, -2e30, 0.0]], requires_grad=True), torch.ones(2, 3, KEY)
+    keys[:, 2] = 1e6
+    context, weights = align(scores, keys, torch.tensor([2, 2]))
+    assert weights[:, 2].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(context, torch.ones(2, KEY))
+    context.sum().backward()
+    assert scores.grad.isfinite().all()
+    assert not scores.grad[:, 2].any()
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_lengths_are_the_padding_mask_of_the_modules(name):
+    """The same weights by `align` with lengths and by a module with the mask of token ids."""
+    sizes = SIZES.get(name, (QUERY, KEY))
+    attention, (query, keys, _) = made(name, *sizes), inputs(*sizes)
+    lengths, mask = (TOKENS != 0).sum(dim=1), create_padding_mask(TOKENS)
+    found = one_step(name, query[:, 0], keys, weights_of(name, attention), lengths)
+    equal(found, attention(query[:, 0], keys, mask=mask))
 
 
 @pytest.mark.parametrize(

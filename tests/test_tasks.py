@@ -5,6 +5,9 @@ import random
 import re
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from utils import grammar
 from utils.tasks import (
@@ -15,9 +18,11 @@ from utils.tasks import (
     UNKNOWN,
     Vocabulary,
     make_batch,
+    make_batches,
     reversal,
     sentence,
     sentence_of_length,
+    shift_target,
     split_of,
     vocabularies,
 )
@@ -228,8 +233,94 @@ def test_a_batch_is_padded_and_shifted():  # FIELD_CASES 21
     pairs = [grammar.word("a b c", "a b"), grammar.word("c", "c")]
     batch = make_batch(pairs, vocabulary, vocabulary)
     assert batch.source.tolist() == [[a, b, c], [c, PAD, PAD]]
-    assert batch.decoder_input.tolist() == [[BOS, a, b], [BOS, c, PAD]]
+    # EOS as an input of the shorter one does no harm: nothing is to be answered there.
+    assert batch.decoder_input.tolist() == [[BOS, a, b], [BOS, c, EOS]]
     assert batch.labels.tolist() == [[a, b, EOS], [c, EOS, PAD]]
+
+
+def test_the_decoder_is_given_one_token_and_asked_for_the_next():  # FIELD_CASES 21
+    a, b = 4, 5
+    decoder_input, labels = shift_target(torch.tensor([[BOS, a, b, EOS]]))
+    assert decoder_input.tolist() == [[BOS, a, b]]
+    assert labels.tolist() == [[a, b, EOS]]
+    # An empty sentence is answered at once.
+    decoder_input, labels = shift_target(torch.tensor([[BOS, EOS]]))
+    assert (decoder_input.tolist(), labels.tolist()) == ([[BOS]], [[EOS]])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.lists(st.integers(UNKNOWN, 9), max_size=5), min_size=1, max_size=4))
+def test_every_answer_is_the_next_input(sentences):
+    width = max(map(len, sentences)) + 2
+    rows = [[BOS, *words, EOS] for words in sentences]
+    target = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+    before = target.clone()
+    decoder_input, labels = shift_target(target)
+    assert decoder_input.shape == labels.shape == (len(sentences), width - 1)
+    assert torch.equal(decoder_input[:, 1:], labels[:, :-1])
+    for words, given_ids, asked in zip(sentences, decoder_input.tolist(), labels.tolist(), strict=True):
+        counted = len(words) + 1
+        assert given_ids[:counted] == [BOS, *words]
+        assert asked == [*words, EOS] + [PAD] * (width - 1 - counted)
+    assert torch.equal(target, before)
+
+
+DIGITS = Vocabulary("0123456789")
+
+
+def reversals(count, seed=0):
+    rng = random.Random(seed)
+    return [reversal(rng, rng.randint(1, 9)) for _ in range(count)]
+
+
+def rows_of(batch):
+    """The (source, target) of each row of a Batch, as tokens."""
+    return [
+        (tuple(DIGITS.decode(source)), tuple(DIGITS.decode(labels)))
+        for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True)
+    ]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 40), st.integers(1, 12), st.integers(0, 5))
+def test_batches_hold_every_pair_once_among_its_like(count, size, seed):
+    pairs = reversals(count)
+    given_pairs = list(pairs)
+    batches = make_batches(pairs, size, DIGITS, DIGITS, seed)
+    rows = [row for batch in batches for row in rows_of(batch)]
+    assert sorted(rows) == sorted((pair.source, pair.target) for pair in pairs)
+    sizes = sorted((len(batch.source) for batch in batches), reverse=True)
+    assert sizes == [size] * (count // size) + [count % size] * (count % size > 0)
+    # In the order of their lengths, no batch reaches into the next, so a shorter padding is not to be had.
+    spans = sorted((min(lengths), max(lengths)) for lengths in ([len(s) for s, _ in rows_of(b)] for b in batches))
+    assert all(longest <= shortest for (_, longest), (shortest, _) in itertools.pairwise(spans))
+    assert all(batch.source.size(1) == max(len(source) for source, _ in rows_of(batch)) for batch in batches)
+    assert pairs == given_pairs
+
+
+def test_batches_come_in_an_order_that_the_seed_fixes():
+    pairs, state = reversals(60), random.getstate()
+
+    def lengths(seed):
+        return [batch.source.size(1) for batch in make_batches(pairs, 4, DIGITS, DIGITS, seed)]
+
+    first, again = (make_batches(pairs, 4, DIGITS, DIGITS, seed=3) for _ in range(2))
+    assert [rows_of(batch) for batch in first] == [rows_of(batch) for batch in again]
+    assert lengths(3) != lengths(4)
+    assert lengths(3) != sorted(lengths(3))  # not from short to long
+    assert sorted(lengths(3)) == sorted(lengths(4))
+    assert random.getstate() == state
+
+
+def test_sentences_of_the_language_are_batched_with_little_padding():
+    rng = random.Random(0)
+    pairs = [sentence(rng, 1 + at % 2) for at in range(400)]
+
+    def padding(batches):
+        return sum(int((b.source == PAD).sum()) for b in batches) / sum(b.source.numel() for b in batches)
+
+    unsorted = [make_batch(pairs[at : at + 20], *vocabularies()) for at in range(0, 400, 20)]
+    assert padding(make_batches(pairs, 20, *vocabularies())) < 0.1 < padding(unsorted)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +331,8 @@ def test_a_batch_is_padded_and_shifted():  # FIELD_CASES 21
         (lambda rng: sentence_of_length(rng, 4), "length=4"),
         (lambda rng: sentence_of_length(rng, 41), "length=41"),
         (lambda rng: reversal(rng, 0), "length=0"),
+        (lambda rng: make_batches([reversal(rng, 3)], 0, DIGITS, DIGITS), "size=0"),
+        (lambda rng: make_batches([reversal(rng, 3)], -1, DIGITS, DIGITS), "size=-1"),
     ],
 )
 def test_what_cannot_be_made_is_named(call, named):

@@ -120,7 +120,8 @@ class Seq2Seq(nn.Module):
         self.encoder, self.attention = encoder, attention
         self.looks_first = attention is not None and asks == "previous"
         context_dim = 0 if attention is None else encoder.state_dim
-        self.bridge = nn.Linear(encoder.state_dim, decoder_dim)
+        # Equal sizes need no bridge: the decoder starts where the encoder ended, as in Sutskever et al. 2014.
+        self.bridge = None if encoder.state_dim == decoder_dim else nn.Linear(encoder.state_dim, decoder_dim)
         self.embedding = nn.Embedding(target_size, embed_dim, padding_idx=PAD)
         self.gru = nn.GRU(embed_dim + (context_dim if self.looks_first else 0), decoder_dim, batch_first=True)
         self.output = nn.Linear(decoder_dim + context_dim, target_size)
@@ -128,7 +129,8 @@ class Seq2Seq(nn.Module):
     def encode(self, source):
         """What the decoder is given: its first state (B, decoder_dim), the keys (B, S, state_dim) and their mask."""
         keys, final = self.encoder(source)
-        return torch.tanh(self.bridge(final)), keys, create_padding_mask(source, PAD)
+        state = final if self.bridge is None else torch.tanh(self.bridge(final))
+        return state, keys, create_padding_mask(source, PAD)
 
     def step(self, token_ids, state, keys, mask):
         """One step of the decoder.
@@ -188,7 +190,12 @@ class Seq2Seq(nn.Module):
         Returns:
             token_ids: (B, T), PAD after EOS.
             weights: (B, T, S), or None without attention.
+
+        Raises:
+            ValueError: `max_len` below 1.
         """
+        if max_len < 1:
+            raise ValueError(f"max_len={max_len}; expected 1 or more")
         state, keys, mask = self.encode(source)
         token_ids = torch.full((source.size(0),), BOS, device=source.device)
         done = torch.zeros_like(token_ids, dtype=torch.bool)

@@ -11,6 +11,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.path import Path
 from matplotlib.textpath import TextPath
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D, IdentityTransform
 
 WEIGHT_COLOURS = "viridis"  # attention weights, always on a fixed scale from 0 to 1
@@ -85,15 +86,13 @@ def plot_panels(x, panels, x_label, columns=2):
         ValueError: more lines in a chart than there are markers.
     """
     for title, _, lines in panels:
-        if len(lines) > len(MARKERS):
-            raise ValueError(f"panel {title!r} has {len(lines)} lines; expected {len(MARKERS)} or fewer, to tell apart")
+        _check_number_of_lines(f"panel {title!r}", lines)
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(4.4 * columns, 2.9 * rows), sharex=True, squeeze=False)
     for unused in axes.flat[len(panels) :]:
         unused.remove()
     for axis, (title, y_label, lines) in zip(axes.flat, panels, strict=False):
-        for (name, values), marker in zip(lines.items(), MARKERS, strict=False):
-            axis.plot(x, values, marker=marker, ms=5, label=name)
+        draw_lines(axis, {name: (x, values) for name, values in lines.items()})
         axis.set_xscale("log", base=2)
         axis.set_xticks(x[::2], [str(value) for value in x[::2]])
         axis.set(title=title, ylabel=y_label)
@@ -103,6 +102,74 @@ def plot_panels(x, panels, x_label, columns=2):
         axis.tick_params(labelbottom=True)
     axes.flat[0].legend()
     figure.align_ylabels()
+
+
+@styled
+def plot_lines(lines, x_label, y_label, title, ylim=None, bands=None, log=False):
+    """One chart of several lines on a linear x axis; the figure stays open, as in `plot_attention`.
+
+    Args:
+        lines: {name of a line: {x: y}}; each line has its own x values, in order.
+        x_label, y_label: labels of the axes.
+        title: what the chart shows.
+        ylim: the lowest and the highest value that there can be, such as (0, 1); what is drawn decides when left out.
+        bands: {name of a line: (low, high)}, the spread about a line, as many values each as the line has.
+        log: whether the y axis is logarithmic.
+
+    Raises:
+        ValueError: more lines than there are markers, a line without a point, or a band that fits no line.
+    """
+    bands = {} if bands is None else bands
+    _check_number_of_lines(f"chart {title!r}", lines)
+    for name, points in lines.items():
+        if not points:
+            raise ValueError(f"line {name!r} of chart {title!r} has no point; expected one or more")
+    for name, band in bands.items():
+        if name not in lines:
+            raise ValueError(f"bands has {name!r}, which is no line; the lines are {', '.join(map(repr, lines))}")
+        if [len(side) for side in band] != [len(lines[name])] * 2:
+            raise ValueError(
+                f"the band of {name!r} has {' and '.join(str(len(side)) for side in band)} values; expected low and "
+                f"high with {len(lines[name])} each, as many as the line"
+            )
+    _, axes = plt.subplots(figsize=(7.2, 3.4))
+    draw_lines(axes, {name: (list(points), list(points.values())) for name, points in lines.items()}, bands)
+    axes.set(xlabel=x_label, ylabel=y_label, title=title, yscale="log" if log else "linear")
+    name_integers(axes)
+    if ylim is not None:
+        leave_room(axes, *ylim)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the chart, where no line can be
+
+
+def draw_lines(axes, lines, bands=None):
+    """Draw lines on `axes`, each with a colour and a marker of its own, and the band about it where there is one.
+
+    Args:
+        axes: matplotlib axes, where they are drawn.
+        lines: {name of a line: (x, y)}, no more than there are MARKERS.
+        bands: {name of a line: (low, high)}.
+    """
+    for (name, (x, y)), marker in zip(lines.items(), MARKERS, strict=False):
+        (line,) = axes.plot(x, y, marker=marker, ms=5, label=name)
+        if bands and name in bands:
+            axes.fill_between(x, *bands[name], color=line.get_color(), alpha=0.2, lw=0)
+
+
+def leave_room(axes, low, high):
+    """Show values from `low` to `high`, with room for the whole marker of a point at either end."""
+    room = 0.04 * (high - low)
+    axes.set_ylim(low - room, high + room)
+
+
+def name_integers(axes):
+    """Ticks at whole numbers only where all x values are whole, such as lengths."""
+    if all(float(x).is_integer() for line in axes.lines for x in line.get_xdata()):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _check_number_of_lines(chart, lines):
+    if len(lines) > len(MARKERS):
+        raise ValueError(f"{chart} has {len(lines)} lines; expected {len(MARKERS)} or fewer, to tell apart")
 
 
 @styled
@@ -183,21 +250,44 @@ def update_weights(image, numbers, weights, silent=None):
         numbers.set_values(np.where(blank, None, weights).ravel().tolist(), on_colours=behind)
 
 
-class Numbers(PathCollection):
-    """Many short numbers on axes, drawn as one artist: far faster than as many texts."""
+class Labels(PathCollection):
+    """Many short texts on axes, drawn as one artist: far faster than as many texts."""
+
+    def __init__(self, axes, size=10, align=0.5, transform=None):
+        """Prepare the artist.
+
+        Args:
+            axes: the axes to which it is added afterwards.
+            size: of the font, in points.
+            align: the part of a text that is left of its place: 0, 0.5 for the middle, or 1.
+            transform: of the places; data coordinates when left out.
+        """
+        transform = axes.transData if transform is None else transform
+        super().__init__([], sizes=[1.0], offsets=[], offset_transform=transform, fc="black", lw=0, zorder=3)
+        self.set_transform(IdentityTransform())
+        self._size, self._align = size, align
+        self.labels = []
+
+    def show(self, labels, places=None):
+        """Show texts at the (x, y) of their middle line; at the places of the last time when left out."""
+        if places is not None:
+            self.set_offsets(np.reshape(places, (-1, 2)))
+        self.labels = list(labels)
+        self.set_paths([_outline(label, self._size, self._align) for label in self.labels])
+
+
+class Numbers(Labels):
+    """Many short numbers on axes, as `Labels`."""
 
     def __init__(self, centres, axes, size=10):
         """`centres`: the (x, y) of each number in data coordinates; `size`: of the font, in points."""
-        super().__init__([], sizes=[1.0], offsets=centres, offset_transform=axes.transData, lw=0, zorder=3)
-        self.set_transform(IdentityTransform())
-        self._size = size
-        self.labels = []
+        super().__init__(axes, size)
+        self.set_offsets(centres)
 
     def set_values(self, values, digits=2, on_colours=None):
         """Show `values` in order (None as nothing), black or white by the colours (RGBA) behind them."""
         # Rounded first, and 0 added, so that a small negative number is not shown as -0.00.
-        self.labels = ["" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
-        self.set_paths([_centred_path(label, self._size) for label in self.labels])
+        self.show("" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values)
         if on_colours is not None:
             # Relative luminance; at 0.18 black and white have the same contrast with it.
             luminance = np.asarray(on_colours).reshape(-1, 4)[:, :3] ** 2.2 @ (0.2126, 0.7152, 0.0722)
@@ -205,13 +295,20 @@ class Numbers(PathCollection):
 
 
 @cache
-def _centred_path(label, size):
-    """The outline of a short text around the origin, in points; y runs upwards on the page."""
+def label_width(label, size):
+    """The width of a short text as `Labels` draws it, in points."""
+    return _outline(label, size, 0).get_extents().width
+
+
+@cache
+def _outline(label, size, align):
+    """The outline of a short text in points, its place at the origin; y runs upwards on the page."""
     if not label:
         return Path([(0.0, 0.0)])
     outline = TextPath((0, 0), label, size=size, prop=FontProperties(family=FONT))
     extents = outline.get_extents()
-    return outline.transformed(Affine2D().translate(-(extents.x0 + extents.x1) / 2, -0.36 * size))
+    left = extents.x0 + align * (extents.x1 - extents.x0)
+    return outline.transformed(Affine2D().translate(-left, -0.36 * size))
 
 
 def drawable(label):

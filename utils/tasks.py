@@ -163,7 +163,12 @@ def make_batches(pairs, size, source_vocabulary, target_vocabulary, seed=0):
 
     Returns:
         A list of Batches.
+
+    Raises:
+        ValueError: `size` below 1.
     """
+    if size < 1:
+        raise ValueError(f"size={size}; expected 1 or more")
     by_length = sorted(pairs, key=lambda pair: (len(pair.source), len(pair.target)))
     batches = [
         make_batch(by_length[at : at + size], source_vocabulary, target_vocabulary)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from tqdm.notebook import tqdm
 
 from utils.page import publish
-from utils.tasks import PAD, make_batch
+from utils.tasks import BOS, EOS, PAD, make_batch
 
 CLIP_NORM = 1.0  # the largest norm of a gradient; recurrent models now and then make a far larger one
 WARM_UP = 0.1  # share of the steps in which the learning rate rises; afterwards it falls to nearly zero
@@ -51,17 +51,30 @@ def train(model, batches, steps, learning_rate, name, batch_loss=translation_bat
 
     Returns:
         The loss of each step, a list of floats.
+
+    Raises:
+        ValueError: `steps` below 1, or no batches.
     """
+    if steps < 1 or not batches:
+        raise ValueError(f"steps={steps} and batches has {len(batches)}; expected at least one of each")
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+    # Ten steps or fewer have none to spare for warming up; with exactly ten, OneCycleLR would divide by zero.
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, learning_rate, total_steps=steps, pct_start=WARM_UP, anneal_strategy="linear"
+        optimizer,
+        learning_rate,
+        total_steps=steps,
+        pct_start=WARM_UP if steps > 1 / WARM_UP else 0.0,
+        anneal_strategy="linear",
     )
     bar = tqdm(total=steps, desc=name, display=False)
     # The bar itself is for a live page only; on any other, and in a test, this sentence stands for it.
     publish(bar.container, {"text/plain": f"Training {name}: {steps} steps."})
     losses = []
     model.train()
-    with one_thread(), bar:
+    with contextlib.ExitStack() as afterwards:  # what is put right when the reader interrupts it, too
+        afterwards.callback(model.eval)
+        afterwards.enter_context(one_thread())
+        afterwards.enter_context(bar)
         for step in range(steps):
             loss = batch_loss(model, batches[step % len(batches)])
             optimizer.zero_grad()
@@ -72,7 +85,6 @@ def train(model, batches, steps, learning_rate, name, batch_loss=translation_bat
             losses.append(loss.item())
             bar.set_postfix_str(f"loss {losses[-1]:.2f}", refresh=False)
             bar.update()
-    model.eval()
     return losses
 
 
@@ -114,9 +126,12 @@ def translate(model, pairs, source_vocabulary, target_vocabulary, batch_size=100
             source = make_batch([pairs[at] for at in chosen], source_vocabulary, target_vocabulary).source
             token_ids, weights = model.greedy(source)
             for row, at in enumerate(chosen):
-                tokens = target_vocabulary.decode(token_ids[row].tolist())
-                seen = None if weights is None else weights[row, : len(tokens), : len(pairs[at].source)]
-                made[at] = Translation(tokens, seen)
+                ids = token_ids[row].tolist()
+                ids = ids[: ids.index(EOS)] if EOS in ids else ids
+                # A token that decoding leaves out, as PAD may come before EOS, must not shift the weights.
+                kept = [step for step, token_id in enumerate(ids) if token_id not in (PAD, BOS)]
+                seen = None if weights is None else weights[row, kept, : len(pairs[at].source)]
+                made[at] = Translation(target_vocabulary.decode(ids), seen)
     return made
 
 

@@ -1,8 +1,17 @@
 """All exercises of the course, by id."""
 
-from utils.exercises import masks, scaled_dot_product
+from utils.exercises import (
+    alignment,
+    decoder_steps,
+    encoder_decoder,
+    luong_scores,
+    masks,
+    recurrent_attention,
+    scaled_dot_product,
+)
 
-EXERCISES = {exercise.id: exercise for topic in (scaled_dot_product, masks) for exercise in topic.EXERCISES}
+TOPICS = (encoder_decoder, recurrent_attention, luong_scores, alignment, decoder_steps, scaled_dot_product, masks)
+EXERCISES = {exercise.id: exercise for topic in TOPICS for exercise in topic.EXERCISES}
 
 
 def find(exercise_id):

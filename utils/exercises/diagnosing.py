@@ -9,7 +9,7 @@ import torch
 
 from utils.exercises.catalogue import find
 from utils.exercises.exercise import Probe
-from utils.exercises.observing import agree, call, observe, readers_line, same_error, tensors_equal
+from utils.exercises.observing import agree, call, observe, readers_line, same_error, same_kind, tensors_equal
 from utils.exercises.wording import describe, dimensions, kind_of, named_sizes, numbers, side_by_side
 
 
@@ -200,7 +200,7 @@ def _error(exercise, function, seen, wanted, failing):
         meaning = f"It was called with {len(probe.arguments)} arguments, {', '.join(probe.arguments)}."
     elif isinstance(error, NameError):
         meaning = "Is that name defined inside your function, or imported?"
-    elif isinstance(error, RuntimeError) and any(word in str(error) for word in ("size", "shape")):
+    elif isinstance(error, (RuntimeError, ValueError)) and any(word in str(error) for word in ("size", "shape")):
         meaning = "Two axes meet there whose lengths do not fit. Write the shape of each tensor beside its line."
     else:
         meaning = "Print the shapes above that line to see what goes into it."
@@ -219,7 +219,8 @@ def _shape(exercise, function, seen, wanted, failing):
         if seen[at].error is None and not seen[at].results:
             returned = seen[at].returned
             came = "None: is there a `return`?" if returned is None else f"{kind_of(returned)}."
-            return Report("shape", f"**Not what was asked for.** Expected ({names}) as tensors, got {came}")
+            asked = f"{names} as a tensor" if len(exercise.returns) == 1 else f"({names}) as tensors"
+            return Report("shape", f"**Not what was asked for.** With {probe.name}, expected {asked}, got {came}")
         for name, tensor in seen[at].results.items():
             expected = wanted[at].results[name]
             if tensor.shape != expected.shape:
@@ -228,7 +229,7 @@ def _shape(exercise, function, seen, wanted, failing):
                     f"**Shape.** With {probe.name}, {name} is {dimensions(tensor.shape, probe.sizes)}; expected "
                     f"{dimensions(expected.shape, probe.sizes, exercise.returns[name])}.",
                 )
-            if (tensor.dtype == torch.bool) != (expected.dtype == torch.bool):
+            if not same_kind(tensor, expected):
                 return Report("shape", f"**Type.** {name} holds {tensor.dtype}; expected {expected.dtype}.")
     return None
 
@@ -251,7 +252,10 @@ def _batch_mixed(exercise, function, seen, wanted, failing):
     if probe.sizes.get("B", 1) < 2 or not seen[0].results:
         return None
     for changed, kept in ((1, 0), (0, 1)):
-        others = {name: _with_other_sample(value, changed) for name, value in probe.arguments.items()}
+        others = {
+            name: value if name in exercise.shared else _with_other_sample(value, changed)
+            for name, value in probe.arguments.items()
+        }
         after = observe(function, Probe(probe.name, others, probe.sizes), exercise.returns, quiet=True)
         if after.results and not all(
             tensors_equal(seen[0].results[name][kept], after.results[name][kept])
@@ -270,9 +274,14 @@ def _with_other_sample(value, sample):
     """A copy of a tensor (B, ...) with other numbers in one sample; anything else as it is."""
     if not isinstance(value, torch.Tensor):
         return value
-    value = value.clone()
-    value[sample] = torch.sin(3.0 * value[sample] + 1.0) if value.is_floating_point() else value[sample].flip(-1)
-    return value
+    other = value.clone()
+    if value.is_floating_point():
+        other[sample] = torch.sin(3.0 * value[sample] + 1.0)
+    elif value.dim() > 1:
+        other[sample] = value[sample].flip(-1)
+    else:  # one whole number a sample, such as a length: another one between the smallest and the largest
+        other[sample] = value.min() + value.max() - value[sample]
+    return other
 
 
 def _wrong(exercise, function, seen, wanted, failing):

@@ -11,7 +11,7 @@ class Probe:
 
     Attributes:
         name: what is special about this input, as it follows "with" in a sentence.
-        arguments: by name; tensors are cloned for each call.
+        arguments: by name; tensors are cloned for each call. A function among them is shown by its docstring.
         sizes: the length of each named dimension, so that a shape can be told in names.
         gradients: whether the gradients with respect to floating-point arguments are compared too.
     """
@@ -57,6 +57,7 @@ class Exercise:
         stretch: one question that goes further.
         half: a probe in float16, where the right answer may still fail and is told so.
         half_mistake: what is told when it fails there in a known way.
+        shared: the arguments that belong to all samples alike, such as a matrix of weights: those without a batch axis.
         given: for find-the-bug, the name of the mistake in the code that the reader is given.
     """
 
@@ -73,4 +74,5 @@ class Exercise:
     stretch: str
     half: Probe | None = None
     half_mistake: Mistake | None = None
+    shared: tuple[str, ...] = ()
     given: str | None = None

@@ -141,14 +141,20 @@ def _equal(some, others):
 
 
 def tensors_equal(one, other):
-    """Equal in shape, in being boolean or not, and in value up to the rounding of float32; NaN equals NaN."""
+    """Equal in shape, in kind of number, and in value up to the rounding of float32; NaN equals NaN."""
     if one is None or other is None:
         return one is other
-    if one.shape != other.shape or (one.dtype == torch.bool) != (other.dtype == torch.bool):
+    if one.shape != other.shape or not same_kind(one, other):
         return False
     low = torch.float16 in (one.dtype, other.dtype)
     rtol, atol = (2e-2, 2e-2) if low else (1e-4, 1e-5)
     return torch.allclose(one.double(), other.double(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def same_kind(one, other):
+    """Whether two tensors hold the same kind of numbers: booleans, whole numbers (as ids are), or others."""
+    kinds = [(t.dtype == torch.bool, t.is_floating_point()) for t in (one, other)]
+    return kinds[0] == kinds[1]
 
 
 def readers_line(error, function):

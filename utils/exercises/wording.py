@@ -5,13 +5,16 @@ import torch
 
 
 def numbers(value):
-    """The numbers of a tensor as lines of text, the batch axis of a single sample left out."""
+    """The numbers of a tensor as lines of text, the batch axis of a single sample left out.
+
+    A function is told by its docstring, anything else as Python writes it.
+    """
     if not isinstance(value, torch.Tensor):
-        return str(value)
+        return value.__doc__ if callable(value) else repr(value)
     array = (value.float() if value.dtype == torch.bfloat16 else value).detach().numpy()
     if array.ndim == 3 and len(array) == 1:
         array = array[0]
-    if array.dtype == bool or (array == np.round(array)).all():
+    if array.dtype == bool or (np.isfinite(array) & (array == np.round(array))).all():
         array = array.astype(int)
     return np.array2string(array, precision=3, suppress_small=True, separator=", ")
 
@@ -32,12 +35,16 @@ def named_sizes(sizes):
 
 
 def describe(name, value, sizes):
-    """An argument in a few words: a tensor by its named dimensions, anything else by its value."""
-    return f"{name} {dimensions(value.shape, sizes)}" if isinstance(value, torch.Tensor) else f"{name}={value}"
+    """An argument in a few words: a tensor by its named dimensions, a function as one, anything else by its value."""
+    if isinstance(value, torch.Tensor):
+        return f"{name} {dimensions(value.shape, sizes)}"
+    return f"{name}, a function" if callable(value) else f"{name}={value!r}"
 
 
 def dimensions(shape, sizes, names=None):
     """A shape in named dimensions, each with its length: (B=2, T_q=3)."""
+    if not shape:
+        return "a single number"
     if names and "..." not in names and len(names.split()) == len(shape):
         named = names.split()
     else:

@@ -1,6 +1,16 @@
 """Interactive figures: `explorer.py` is the one way to show one; each lesson's stand in a file of their own."""
 
+from utils.explorers.bahdanau_and_luong import predict_the_alignment, translate_your_own
 from utils.explorers.explorer import Explorer
 from utils.explorers.scaled_dot_product import mask_laboratory, one_query_steps, score_scaling
+from utils.explorers.seq2seq_bottleneck import translations_by_length
 
-__all__ = ["Explorer", "mask_laboratory", "one_query_steps", "score_scaling"]
+__all__ = [
+    "Explorer",
+    "mask_laboratory",
+    "one_query_steps",
+    "predict_the_alignment",
+    "score_scaling",
+    "translate_your_own",
+    "translations_by_length",
+]

@@ -14,6 +14,7 @@ from utils.page import publish
 
 PAGE_DPI = 96  # CSS pixels to the inch
 PICTURE_DPI = 120  # a little sharper than the page; denser pictures take longer to make than 50 ms
+LABEL = {"description_width": "90px"}  # the style of a control
 
 
 class Explorer:
@@ -77,6 +78,11 @@ class Explorer:
             "text/plain": f"{self.title}: {self.sentence}",
         }
         publish(self.box, without_kernel, {"image/png": {"width": self._width, "height": self._height}})
+
+
+def buttons_style(names):
+    """The style of a row of buttons on which these names have room."""
+    return {**LABEL, "button_width": f"{max(90, 24 + 8 * max(map(len, names)))}px"}
 
 
 def new_figure(width, height, columns=1, **grid):

@@ -10,11 +10,10 @@ import traitlets
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 
-from utils.explorers.explorer import Explorer, new_figure
+from utils.explorers.explorer import LABEL, Explorer, new_figure
 from utils.plots import MARKERS, WEIGHT_COLOURS, Numbers, colours, draw_weights, styled, update_weights
 
 EMPTY = (0.95, 0.95, 0.95, 1.0)  # the colour of a cell without a number, or whose number has no colour
-LABEL = {"description_width": "90px"}
 BUTTONS = {**LABEL, "button_width": "90px"}
 START = "causal, first key is padding"
 STEPS = ["query and keys", "scores", "scaled scores", "weights", "weighted sum"]
