@@ -192,7 +192,7 @@ def test_what_a_model_wrote_is_counted_token_by_token():
         target, written = pairs[at].target, made[model][at].tokens
         right = sum(a == b for a, b in zip(written, target, strict=False))
         said = shown.sentence
-        assert said.startswith(f'Sentence {sentence + 1}, "{" ".join(pairs[at].source)}", has {length} tokens.')
+        assert said.startswith(f'Sentence {sentence + 1}, "{" ".join(pairs[at].source)}", has {length} tokens; {model}')
         expected = {
             "right": f"all {len(target)} target tokens right.",
             "short": f"5 of {len(target)} target tokens right and ends after token 5.",
@@ -354,7 +354,7 @@ def test_a_typed_sentence_goes_to_the_model_as_the_vocabulary_has_it():
     token_ids, weights = model.greedy(torch.tensor([ids]))
     tokens = vietnamese.decode(token_ids[0].tolist())
     assert tokens
-    assert shown.sentence.startswith(f'general translates "{" ".join(read)}" as "{" ".join(tokens)}".')
+    assert shown.sentence.startswith(f'With general, "{" ".join(read)}" becomes "{" ".join(tokens)}".')
     assert f"The strongest link is {weights[0, : min(len(tokens), 40)].max():.2f}, from" in shown.sentence
     assert shown.sentence.endswith("not in the vocabulary: don't, zebra.")
     figure, _ = shown._draw(**shown.values)
@@ -407,7 +407,7 @@ class Fixed(torch.nn.Module):
 
 def test_an_empty_translation_and_an_endless_one():
     shown = translate_your_own({"none": Fixed([2, 0]), "endless": Fixed([5] * 80)}, *vocabularies())
-    assert shown.sentence.endswith('as "".')
+    assert shown.sentence.endswith('becomes "".')
     shown.controls["model"].value = "endless"
     assert "The map has its first 40 tokens of 80." in shown.sentence
     figure, _ = shown._draw(**shown.values)

@@ -501,6 +501,7 @@ def test_lines_that_cannot_be_told_apart_or_do_not_fit(arguments, message):
 @pytest.mark.parametrize("align", [0, 0.5, 1])
 def test_labels_stand_at_their_places(align):
     figure, axes = plt.subplots(figsize=(4, 2))
+    axes.set(xlim=(0, 1), ylim=(0, 1))
     labels = axes.add_collection(Labels(axes, size=12, align=align))
     labels.show(["xxxx"], [(0.5, 0.5)])
     axes.set_axis_off()

@@ -41,11 +41,14 @@ class Encoder(nn.Module):
         Raises:
             ValueError: a sentence of padding only, or a token after padding.
         """
-        lengths = _lengths(source)
-        # Packed, so that the direction from the end starts at the last word and not in the padding.
-        packed = pack_padded_sequence(self.embedding(source), lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states, final = self.gru(packed)  # final: (directions, B, hidden_dim)
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.size(1))
+        lengths, embedded = _lengths(source), self.embedding(source)
+        if (lengths == source.size(1)).all():  # nothing is padding, and an unpacked batch is read faster
+            states, final = self.gru(embedded)  # final: (directions, B, hidden_dim)
+        else:
+            # Packed, so that the direction from the end starts at the last word and not in the padding.
+            packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            states, final = self.gru(packed)
+            states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.size(1))
         return states, torch.cat(list(final), dim=-1)
 
 

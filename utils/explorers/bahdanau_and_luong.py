@@ -217,7 +217,7 @@ def translate_your_own(models, source_vocabulary, target_vocabulary):
             )
         (made,) = translate(models[model], [Pair(tuple(words), (), ())], source_vocabulary, target_vocabulary)
         read = [_shortened(word) for word in words]
-        told = [f'{model} translates "{" ".join(read)}" as "{" ".join(made.tokens)}".']
+        told = [f'With {model}, "{" ".join(read)}" becomes "{" ".join(made.tokens)}".']
         if made.tokens:
             tokens, weights = made.tokens[:MOST_WRITTEN], made.weights[:MOST_WRITTEN].numpy()
             if len(made.tokens) > MOST_WRITTEN:

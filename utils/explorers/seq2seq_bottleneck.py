@@ -85,7 +85,7 @@ def translations_by_length(models, pairs):
         right = measured[model][length]
         ring.set_data([length], [right.sentences])
         return figure, (
-            f'Sentence {sentence + 1}, "{" ".join(pair.source)}", has {length} tokens. {model} writes '
+            f'Sentence {sentence + 1}, "{" ".join(pair.source)}", has {length} tokens; {model} writes '
             f"{_verdict(written, pair.target, wrong)}. Of {right.count} sentences of this length it gets "
             f"{right.sentences:.2f} right."
         )
