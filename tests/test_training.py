@@ -23,6 +23,7 @@ from utils.training import (
     alignment_agreement,
     one_thread,
     train,
+    train_all,
     translate,
     translation_batch_loss,
     translation_loss,
@@ -228,7 +229,9 @@ def test_any_number_of_steps_will_do(published, steps):
 
 @pytest.mark.parametrize(("steps", "batches"), [(0, ["a"]), (-1, ["a"]), (5, [])])
 def test_nothing_to_do_is_named_before_anything_is_shown(published, steps, batches):
-    with pytest.raises(ValueError, match=rf"steps={steps} and batches has {len(batches)}; expected at least one"):
+    with pytest.raises(
+        ValueError, match=rf"steps={steps}, batches has {len(batches)} and models has 1; expected at least one"
+    ):
         train(Weights(), batches, steps, 0.1, "nothing", pull((1.0, 1.0, 1.0)))
     assert published == []
 
@@ -331,6 +334,51 @@ def test_the_bar_is_not_redrawn_at_every_step(monkeypatch):
     monkeypatch.setattr(training, "publish", watch)
     train(Weights(), [None], 400, 0.1, "quick", pull((1.0, 1.0, 1.0)))
     assert 1 <= len(redrawn) < 200
+
+
+def test_a_model_becomes_the_same_alone_and_in_company(published):
+    def companions():
+        return {name: made(asks, width, seed=seed) for seed, (name, asks, width) in enumerate(chosen)}
+
+    chosen = [("a", "current", 8), ("b", "previous", 8), ("c", "current", 16)]
+    batches = make_batches(reversals(64), 16, DIGITS, DIGITS)
+    alone = {name: train(model, batches, 8, 0.01, name) for name, model in companions().items()}
+    assert train_all(companions(), batches, 8, 0.01) == alone
+    assert [text["text/plain"] for _, text in published[3:]] == [f"Training {name}: 8 steps." for name in "abc"]
+
+
+def test_trouble_with_one_model_ends_the_others_and_is_told(published):
+    torch.set_num_threads(2)
+    models = {"sound": Weights(), "broken": Weights(), "waiting": Weights()}
+
+    def batch_loss(model, batch):
+        if model is models["broken"]:
+            raise ArithmeticError("broken")
+        return model.numbers.sum()
+
+    with pytest.raises(ArithmeticError, match="broken"):
+        train_all(models, [None], 1_000_000, 1e-9, batch_loss)
+    assert torch.get_num_threads() == 2
+    assert not any(model.training for model in models.values())
+    assert all(container.pbar.disable for container, _ in published)
+
+
+def test_each_model_runs_on_one_thread_whatever_the_reader_had():
+    torch.set_num_threads(2)
+    seen = []
+
+    def batch_loss(model, batch):
+        seen.append(torch.get_num_threads())
+        return model.numbers.sum()
+
+    train_all({name: Weights() for name in "abc"}, [None], 3, 0.1, batch_loss)
+    assert seen == [1] * 9
+    assert torch.get_num_threads() == 2
+
+
+def test_no_models_are_named():
+    with pytest.raises(ValueError, match="models has 0; expected at least one"):
+        train_all({}, [None], 3, 0.1)
 
 
 # Translations

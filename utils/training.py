@@ -2,7 +2,9 @@
 
 import contextlib
 from collections import defaultdict
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from threading import Event
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +14,8 @@ from utils.page import publish
 from utils.tasks import BOS, EOS, PAD, make_batch
 
 CLIP_NORM = 1.0  # the largest norm of a gradient; recurrent models now and then make a far larger one
+AT_ONCE = 2  # models trained at a time; free Colab machines have two cores
+SECONDS_BETWEEN_REDRAWS = 0.1  # of the progress bars
 WARM_UP = 0.1  # share of the steps in which the learning rate rises; afterwards it falls to nearly zero
 
 
@@ -36,27 +40,71 @@ def translation_batch_loss(model, batch):
 
 
 def train(model, batches, steps, learning_rate, name, batch_loss=translation_batch_loss):
-    """Train a model with Adam, clipped gradients and a learning rate that rises and falls, under a progress bar.
-
-    It draws no random numbers, so seeds are set where the model and the batches are made. It runs on one thread,
-    because results depend on the number of threads, and puts the reader's setting back.
+    """Train one model under a progress bar; see `train_all`, which trains several side by side.
 
     Args:
         model: the module; it is left in evaluation mode.
-        batches: what `batch_loss` takes, one a step, from the first again after the last.
-        steps: number of steps.
-        learning_rate: the highest one.
+        batches, steps, learning_rate, batch_loss: as for `train_all`.
         name: what stands beside the bar.
-        batch_loss: function (model, batch) -> the loss, a scalar.
 
     Returns:
         The loss of each step, a list of floats.
+    """
+    return train_all({name: model}, batches, steps, learning_rate, batch_loss)[name]
+
+
+def train_all(models, batches, steps, learning_rate, batch_loss=translation_batch_loss):
+    """Train models with Adam, clipped gradients and a learning rate that rises and falls, a progress bar for each.
+
+    It draws no random numbers, so seeds are set where models and batches are made. Each model is trained on one
+    thread, because results depend on the number of threads, and two are trained at a time, one a core; a model
+    becomes the same alone and in company. The reader's number of threads is put back.
+
+    Args:
+        models: by name, the modules; they are left in evaluation mode.
+        batches: what `batch_loss` takes, one a step, from the first again after the last.
+        steps: number of steps.
+        learning_rate: the highest one.
+        batch_loss: function (model, batch) -> the loss, a scalar.
+
+    Returns:
+        By name, the loss of each step, a list of floats.
 
     Raises:
-        ValueError: `steps` below 1, or no batches.
+        ValueError: `steps` below 1, no batches, or no models.
     """
-    if steps < 1 or not batches:
-        raise ValueError(f"steps={steps} and batches has {len(batches)}; expected at least one of each")
+    if steps < 1 or not batches or not models:
+        raise ValueError(
+            f"steps={steps}, batches has {len(batches)} and models has {len(models)}; expected at least one of each"
+        )
+    bars = {name: tqdm(total=steps, desc=name, display=False) for name in models}
+    for name, bar in bars.items():
+        # The bar itself is for a live page only; on any other, and in a test, this sentence stands for it.
+        publish(bar.container, {"text/plain": f"Training {name}: {steps} steps."})
+    losses = {name: [] for name in models}
+    stop = Event()
+    with contextlib.ExitStack() as afterwards:  # what is put right when the reader interrupts it, too
+        for name, model in models.items():
+            afterwards.callback(model.eval)
+            afterwards.enter_context(bars[name])
+        afterwards.enter_context(one_thread())
+        pool = afterwards.enter_context(ThreadPoolExecutor(AT_ONCE, initializer=torch.set_num_threads, initargs=(1,)))
+        afterwards.callback(stop.set)
+        running = [
+            pool.submit(_fit, model, batches, steps, learning_rate, batch_loss, losses[name], stop)
+            for name, model in models.items()
+        ]
+        while running:
+            done, running = wait(running, timeout=SECONDS_BETWEEN_REDRAWS, return_when=FIRST_COMPLETED)
+            for name, bar in bars.items():  # here and not in `_fit`: widgets belong to the notebook's own thread
+                _redraw(bar, losses[name])
+            for one in done:
+                one.result()  # raises what training raised
+    return losses
+
+
+def _fit(model, batches, steps, learning_rate, batch_loss, losses, stop):
+    """Train one model, adding the loss of each step to `losses`, until it is done or `stop` is set."""
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
     # Ten steps or fewer have none to spare for warming up; with exactly ten, OneCycleLR would divide by zero.
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -66,26 +114,24 @@ def train(model, batches, steps, learning_rate, name, batch_loss=translation_bat
         pct_start=WARM_UP if steps > 1 / WARM_UP else 0.0,
         anneal_strategy="linear",
     )
-    bar = tqdm(total=steps, desc=name, display=False)
-    # The bar itself is for a live page only; on any other, and in a test, this sentence stands for it.
-    publish(bar.container, {"text/plain": f"Training {name}: {steps} steps."})
-    losses = []
     model.train()
-    with contextlib.ExitStack() as afterwards:  # what is put right when the reader interrupts it, too
-        afterwards.callback(model.eval)
-        afterwards.enter_context(one_thread())
-        afterwards.enter_context(bar)
-        for step in range(steps):
-            loss = batch_loss(model, batches[step % len(batches)])
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
-            optimizer.step()
-            schedule.step()
-            losses.append(loss.item())
-            bar.set_postfix_str(f"loss {losses[-1]:.2f}", refresh=False)
-            bar.update()
-    return losses
+    for step in range(steps):
+        if stop.is_set():
+            return
+        loss = batch_loss(model, batches[step % len(batches)])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+
+
+def _redraw(bar, losses):
+    """Move a bar to the number of losses, and show the last of them."""
+    if len(losses) > bar.n:
+        bar.set_postfix_str(f"loss {losses[-1]:.2f}", refresh=False)
+        bar.update(len(losses) - bar.n)
 
 
 @contextlib.contextmanager
