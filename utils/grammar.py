@@ -120,17 +120,26 @@ PRONOUNS = [("I", "tôi", "I"), ("you", "bạn", "we"), ("he", "anh ấy", "it")
             ("we", "chúng tôi", "we"), ("they", "họ", "we")]  # fmt: skip
 BE = {"I": "am", "it": "is", "we": "are"}
 
-# The compound terms of this field, in Vietnamese with the English word that each part translates.
+# The compound terms of this field, in Vietnamese with the English word that each part translates. Most parts come in
+# several terms, so that a whole term cannot be known from one of its words.
 TERMS = [
     ("natural language processing", (("xử lý", 2), ("ngôn ngữ", 1), ("tự nhiên", 0))),
+    ("image processing", (("xử lý", 1), ("ảnh", 0))),
+    ("speech processing", (("xử lý", 1), ("giọng nói", 0))),
+    ("text processing", (("xử lý", 1), ("văn bản", 0))),
+    ("data processing", (("xử lý", 1), ("dữ liệu", 0))),
+    ("image recognition", (("nhận dạng", 1), ("ảnh", 0))),
+    ("speech recognition", (("nhận dạng", 1), ("giọng nói", 0))),
+    ("text recognition", (("nhận dạng", 1), ("văn bản", 0))),
+    ("machine translation", (("dịch", 1), ("máy", 0))),
+    ("speech translation", (("dịch", 1), ("giọng nói", 0))),
+    ("data mining", (("khai phá", 1), ("dữ liệu", 0))),
+    ("text mining", (("khai phá", 1), ("văn bản", 0))),
     ("machine learning", (("học", 1), ("máy", 0))),
     ("deep learning", (("học", 1), ("sâu", 0))),
     ("reinforcement learning", (("học", 1), ("tăng cường", 0))),
-    ("machine translation", (("dịch", 1), ("máy", 0))),
     ("computer vision", (("thị giác", 1), ("máy tính", 0))),
-    ("speech recognition", (("nhận dạng", 1), ("giọng nói", 0))),
-    ("image processing", (("xử lý", 1), ("ảnh", 0))),
-    ("data mining", (("khai phá", 1), ("dữ liệu", 0))),
+    ("machine vision", (("thị giác", 1), ("máy", 0))),
     ("artificial intelligence", (("trí tuệ", 1), ("nhân tạo", 0))),
 ]
 

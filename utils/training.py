@@ -77,7 +77,7 @@ def train_all(models, batches, steps, learning_rate, batch_loss=translation_batc
         raise ValueError(
             f"steps={steps}, batches has {len(batches)} and models has {len(models)}; expected at least one of each"
         )
-    bars = {name: tqdm(total=steps, desc=name, display=False) for name in models}
+    bars = {name: tqdm(total=steps, desc=str(name), display=False) for name in models}
     for name, bar in bars.items():
         # The bar itself is for a live page only; on any other, and in a test, this sentence stands for it.
         publish(bar.container, {"text/plain": f"Training {name}: {steps} steps."})
@@ -90,16 +90,18 @@ def train_all(models, batches, steps, learning_rate, batch_loss=translation_batc
         afterwards.enter_context(one_thread())
         pool = afterwards.enter_context(ThreadPoolExecutor(AT_ONCE, initializer=torch.set_num_threads, initargs=(1,)))
         afterwards.callback(stop.set)
-        running = [
-            pool.submit(_fit, model, batches, steps, learning_rate, batch_loss, losses[name], stop)
+        running = {
+            pool.submit(_fit, model, batches, steps, learning_rate, batch_loss, losses[name], stop): name
             for name, model in models.items()
-        ]
+        }
         while running:
-            done, running = wait(running, timeout=SECONDS_BETWEEN_REDRAWS, return_when=FIRST_COMPLETED)
-            for name, bar in bars.items():  # here and not in `_fit`: widgets belong to the notebook's own thread
-                _redraw(bar, losses[name])
+            done, _ = wait(running, timeout=SECONDS_BETWEEN_REDRAWS, return_when=FIRST_COMPLETED)
+            for name in running.values():  # here and not in `_fit`: widgets belong to the notebook's own thread
+                _redraw(bars[name], losses[name])
             for one in done:
+                name = running.pop(one)
                 one.result()  # raises what training raised
+                bars[name].close()
     return losses
 
 
@@ -128,8 +130,10 @@ def _fit(model, batches, steps, learning_rate, batch_loss, losses, stop):
 
 
 def _redraw(bar, losses):
-    """Move a bar to the number of losses, and show the last of them."""
+    """Move a bar to the number of losses, and show the last of them; its clock starts with the first."""
     if len(losses) > bar.n:
+        if bar.n == 0:
+            bar.reset()
         bar.set_postfix_str(f"loss {losses[-1]:.2f}", refresh=False)
         bar.update(len(losses) - bar.n)
 
