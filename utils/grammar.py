@@ -87,30 +87,32 @@ def _nouns(kinds, *rows):
 NOUNS = [
     *_nouns("person", ("teacher", "teachers", "", "giáo viên"), ("student", "students", "", "sinh viên"),
             ("doctor", "doctors", "", "bác sĩ"), ("friend", "friends", "người", "bạn"),
-            ("farmer", "farmers", "", "nông dân"), ("singer", "singers", "", "ca sĩ")),
+            ("farmer", "farmers", "người", "nông dân"), ("singer", "singers", "", "ca sĩ")),
     *_nouns("animal", ("cat", "cats", "con", "mèo"), ("dog", "dogs", "con", "chó"), ("bird", "birds", "con", "chim"),
             ("horse", "horses", "con", "ngựa"), ("rabbit", "rabbits", "con", "thỏ")),
     *_nouns("thing readable", ("book", "books", "quyển", "sách"), ("letter", "letters", "lá", "thư"),
-            ("story", "stories", "câu", "chuyện")),
-    *_nouns("thing food", ("apple", "apples", "quả", "táo"), ("cake", "cakes", "cái", "bánh"),
-            ("mango", "mangoes", "quả", "xoài"), ("egg", "eggs", "quả", "trứng")),
+            ("diary", "diaries", "quyển", "nhật ký")),
+    *_nouns("thing food fresh", ("apple", "apples", "quả", "táo"), ("mango", "mangoes", "quả", "xoài"),
+            ("egg", "eggs", "quả", "trứng")),
+    *_nouns("thing food", ("cake", "cakes", "cái", "bánh")),
+    *_nouns("thing fresh", ("flower", "flowers", "bông", "hoa")),
     *_nouns("thing tool", ("pen", "pens", "cây", "bút"), ("phone", "phones", "chiếc", "điện thoại"),
             ("knife", "knives", "con", "dao"), ("bag", "bags", "cái", "túi")),
     *_nouns("thing", ("house", "houses", "ngôi", "nhà"), ("car", "cars", "chiếc", "xe hơi"),
             ("shirt", "shirts", "cái", "áo"), ("table", "tables", "cái", "bàn"), ("chair", "chairs", "cái", "ghế"),
-            ("flower", "flowers", "bông", "hoa"), ("picture", "pictures", "bức", "tranh"),
+            ("picture", "pictures", "bức", "tranh"),
             ("hat", "hats", "cái", "mũ")),
 ]  # fmt: skip
 
 # English puts size or age before colour before the noun; Vietnamese turns the row round.
 QUALITIES = {
+    "fresh": [("big", "lớn"), ("small", "nhỏ"), ("beautiful", "đẹp")],  # what "new" and "old" are not said of
     "thing": [("big", "lớn"), ("small", "nhỏ"), ("new", "mới"), ("old", "cũ"), ("beautiful", "đẹp")],
     "animal": [("big", "lớn"), ("small", "nhỏ"), ("beautiful", "đẹp"), ("strong", "khỏe")],
     "person": [("young", "trẻ"), ("kind", "tốt bụng"), ("tall", "cao"), ("famous", "nổi tiếng")],
 }
 COLOURS = [("red", "đỏ"), ("black", "đen"), ("white", "trắng"), ("yellow", "vàng"), ("brown", "nâu")]
-COLOURED = {"animal": COLOURS[1:3] + COLOURS[4:], "thing": COLOURS, "person": []}
-COLOURLESS = {"story"}
+COLOURED = {"animal": COLOURS[1:3] + COLOURS[4:], "thing": COLOURS, "fresh": COLOURS, "person": []}
 POSSESSIVES = [("my", "của tôi"), ("your", "của bạn"), ("his", "của anh ấy"), ("her", "của cô ấy"),
                ("our", "của chúng tôi"), ("their", "của họ")]  # fmt: skip
 DEMONSTRATIVES = [("this", "này"), ("that", "đó")]
@@ -125,14 +127,14 @@ BE = {"I": "am", "it": "is", "we": "are"}
 TERMS = [
     ("natural language processing", (("xử lý", 2), ("ngôn ngữ", 1), ("tự nhiên", 0))),
     ("image processing", (("xử lý", 1), ("ảnh", 0))),
-    ("speech processing", (("xử lý", 1), ("giọng nói", 0))),
+    ("speech processing", (("xử lý", 1), ("tiếng nói", 0))),
     ("text processing", (("xử lý", 1), ("văn bản", 0))),
     ("data processing", (("xử lý", 1), ("dữ liệu", 0))),
     ("image recognition", (("nhận dạng", 1), ("ảnh", 0))),
-    ("speech recognition", (("nhận dạng", 1), ("giọng nói", 0))),
+    ("speech recognition", (("nhận dạng", 1), ("tiếng nói", 0))),
     ("text recognition", (("nhận dạng", 1), ("văn bản", 0))),
     ("machine translation", (("dịch", 1), ("máy", 0))),
-    ("speech translation", (("dịch", 1), ("giọng nói", 0))),
+    ("speech translation", (("dịch", 1), ("tiếng nói", 0))),
     ("data mining", (("khai phá", 1), ("dữ liệu", 0))),
     ("text mining", (("khai phá", 1), ("văn bản", 0))),
     ("machine learning", (("học", 1), ("máy", 0))),
@@ -154,9 +156,9 @@ VERBS = [
     _verb("sell sells sold selling", "bán", "thing"),
     _verb("draw draws drew drawing", "vẽ", "thing animal person"),
     _verb("carry carries carried carrying", "mang", "tool readable"),
-    _verb("use uses used using", "dùng", "tool field"),
+    _verb("use uses used using", "sử dụng", "tool field"),
     _verb("study studies studied studying", "nghiên cứu", "field"),
-    _verb("teach teaches taught teaching", "dạy", "field"),
+    _verb("teach teaches taught teaching", "dạy về", "field"),
     _verb("help helps helped helping", "giúp", "person"),
     _verb("meet meets met meeting", "gặp", "person"),
     _verb("eat eats ate eating", "ăn", "food", "person animal"),
@@ -168,11 +170,11 @@ VERBS = [
 ]
 TIMES = {
     "present": [("every day", "mỗi ngày"), ("every morning", "mỗi buổi sáng")],
-    "progressive": [("now", "lúc này"), ("today", "hôm nay")],
+    "progressive": [("now", "bây giờ"), ("today", "hôm nay")],
     "past": [("yesterday", "hôm qua"), ("last week", "tuần trước")],
     "future": [("tomorrow", "ngày mai"), ("next week", "tuần sau")],
 }
-CONJUNCTIONS = [("and", "và"), ("but", "nhưng"), ("because", "vì"), ("when", "khi"), ("so", "nên")]
+CONJUNCTIONS = [("and", "và"), ("but", "nhưng"), ("because", "vì"), ("although", "mặc dù"), ("so", "nên")]
 
 
 @cache
@@ -196,7 +198,7 @@ def noun_phrase(rng, noun):
     """
     kind = next(kind for kind in QUALITIES if kind in noun.kinds)
     adjectives = [rng.choice(QUALITIES[kind])] if rng.random() < 0.5 else []
-    if COLOURED[kind] and noun.singular not in COLOURLESS and rng.random() < 0.35:
+    if COLOURED[kind] and rng.random() < 0.35:
         adjectives.append(rng.choice(COLOURED[kind]))
     number = rng.choice(NUMBERS) if rng.random() < 0.25 else None
     determiner = rng.choices(

@@ -263,9 +263,9 @@ EXERCISES = (
         hints=(
             "Write down in which order the step makes the context and the new state. Which of the two is needed for "
             "the other?",
-            "Look at what the cell is given for a context the first time, and at which state asks. What did the state "
-            "know before this step?",
-            "`attention(state, keys)` comes first, with the state as it was given; then the cell runs, once, on "
+            "Attention runs twice. Which of the two contexts goes into the new state, which is returned, and what did "
+            "the state that asks know each time?",
+            "`attention(state, keys)` comes first, with the state as it was given; then the cell runs on "
             "`torch.cat([embedded, context], dim=-1)`.",
         ),
         why="The context goes into the next state, so it has to be found before, and only the previous state can "
