@@ -119,7 +119,7 @@ class OpenNotebook:
             timeout=60_000,
         )
 
-    def run_all(self, timeout=120):
+    def run_all(self, timeout=600):
         """Run all cells and wait until each has its number."""
         self._start("notebook:run-all-cells")
         self.wait_until_idle(timeout)

@@ -89,7 +89,7 @@ def luong_step(embedded, state, keys, cell, attention):
     """One step of the decoder of Luong et al. 2015: move on first, then look, with the new state.
 
     Built in lesson 02. Source: their section 3. Arguments and results as of `bahdanau_step`, but `cell` takes
-    `embedded` alone: what was found goes to the output, not into the state.
+    `embedded` alone: what was found goes to the output, not into the state. Their input feeding is left out.
     """
     state = cell(embedded, state)
     context, weights = attention(state, keys)
@@ -100,7 +100,7 @@ class Seq2Seq(nn.Module):
     """A GRU encoder-decoder: one fixed vector between the two, or attention over all states of the encoder.
 
     Built in lessons 01 and 02. Sources: Sutskever et al. 2014 (without attention, there with an LSTM); Bahdanau et
-    al. 2015; Luong et al. 2015. Their further layers between state and output are left out.
+    al. 2015; Luong et al. 2015. Their further layers between state and output, and Luong's input feeding, are left out.
 
     Args:
         encoder: an Encoder.
