@@ -15,7 +15,7 @@ from utils.tasks import BOS, EOS, PAD, make_batch
 
 CLIP_NORM = 1.0  # the largest norm of a gradient; recurrent models now and then make a far larger one
 AT_ONCE = 2  # models trained at a time; free Colab machines have two cores
-SECONDS_BETWEEN_REDRAWS = 0.1  # of the progress bars
+SECONDS_BETWEEN_REDRAWS = 1.0  # of the bars; a client that reads late, as nbval, loses messages beyond a thousand
 WARM_UP = 0.1  # share of the steps in which the learning rate rises; afterwards it falls to nearly zero
 
 
