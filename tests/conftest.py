@@ -6,7 +6,8 @@ Where matplotlib looks for fonts for the first time, it may say so on stderr, an
 import matplotlib
 import matplotlib.font_manager
 import pytest
-import torch
+
+from utils import training
 
 matplotlib.use("Agg")
 
@@ -14,7 +15,5 @@ matplotlib.use("Agg")
 @pytest.fixture(scope="module")
 def one_thread():
     """Tensors this small are slower on several threads than on one, the more so beside another process."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with training.one_thread():
+        yield

@@ -4,6 +4,7 @@ import torch
 
 from utils.attention import align
 from utils.exercises.exercise import Exercise, Mistake, Probe
+from utils.exercises.steps import exp_unshifted, fill, keep, renormalised
 
 
 def align_by_steps(changes, scores, keys, lengths):
@@ -11,7 +12,7 @@ def align_by_steps(changes, scores, keys, lengths):
     step = {
         "words": lambda T_k, lengths: torch.arange(T_k) < lengths.unsqueeze(1),
         "read": lambda is_word: is_word,
-        "block": _fill(torch.finfo(torch.float32).min),
+        "block": fill(torch.finfo(torch.float32).min),
         "normalise": lambda scores, share: share(scores, -1),
         "share": lambda scores, dim: scores.softmax(dim),
         "clean": lambda weights, is_word: weights.masked_fill(~is_word, 0.0),
@@ -24,26 +25,10 @@ def align_by_steps(changes, scores, keys, lengths):
     return step["answer"](step["combine"](weights, keys, is_word, lengths), weights)
 
 
-def _fill(value):
-    return lambda scores, is_word: scores.masked_fill(~is_word, value)
-
-
-def _keep(x, *unused):
-    return x
-
-
-def _renormalised(weights, is_word):
-    return weights * is_word / (weights * is_word).sum(dim=-1, keepdim=True)
-
-
 def _with_any_fill(change):
     """A mistake that can leave a sample without words, where it matters how they were blocked."""
-    fills = ({}, {"block": _fill(float("-inf")), "clean": _keep}, {"block": _fill(-1e9), "clean": _keep})
+    fills = ({}, {"block": fill(float("-inf")), "clean": keep}, {"block": fill(-1e9), "clean": keep})
     return tuple({**change, **fill} for fill in fills)
-
-
-def _unshifted(scores, dim):
-    return scores.exp() / scores.exp().sum(dim, keepdim=True)
 
 
 def _mean_of_words(weights, keys, is_word, lengths):
@@ -59,23 +44,23 @@ ALIGN_MISTAKES = (
         "padding attended",
         "How much weight does the padding get? Your result does not depend on `lengths`. Is the masked tensor the one "
         "that goes into the softmax? (`masked_fill` returns a new tensor.)",
-        ({"block": _keep, "clean": _keep},),
+        ({"block": keep, "clean": keep},),
     ),
     Mistake(
         "zeroed after the softmax, not renormalised",
         "Padding has no weight, but your rows no longer sum to 1: what it had is lost. What if padding never entered "
         "the softmax?",
-        ({"block": _keep},),
+        ({"block": keep},),
     ),
     Mistake(
         "zeroed after the softmax, then renormalised",
         "On paper this is the same. But take a score at padding far above those of the words: the softmax gives it all "
         "of the 1, the words are rounded to 0, and nothing is left to divide. What if padding never entered?",
         (
-            {"block": _keep, "clean": _renormalised},
+            {"block": keep, "clean": renormalised},
             *(
                 {
-                    "block": _keep,
+                    "block": keep,
                     "clean": lambda weights, is_word, small=small: (
                         weights * is_word / ((weights * is_word).sum(dim=-1, keepdim=True) + small)
                     ),
@@ -87,7 +72,7 @@ ALIGN_MISTAKES = (
     Mistake(
         "scores at padding set to 0",
         "Padding still gets weight, because exp(0) = 1 is not nothing. Which score gives exp = 0?",
-        ({"block": _fill(0.0), "clean": _keep},),
+        ({"block": fill(0.0), "clean": keep},),
     ),
     Mistake(
         "inverted",
@@ -129,8 +114,8 @@ ALIGN_MISTAKES = (
         "step shares out the weight, and what must it not see?",
         (
             {
-                "block": _keep,
-                "clean": _keep,
+                "block": keep,
+                "clean": keep,
                 "combine": lambda weights, keys, is_word, lengths: torch.einsum(
                     "bt,btd->bd", weights, keys * is_word.unsqueeze(-1)
                 ),
@@ -142,10 +127,10 @@ ALIGN_MISTAKES = (
         "0 times -inf is NaN, and it is the words that you multiply by 0. What picks a value instead of computing "
         "with it (`masked_fill`, `torch.where`)?",
         (
-            {"block": lambda scores, is_word: scores + (~is_word).float() * float("-inf"), "clean": _keep},
+            {"block": lambda scores, is_word: scores + (~is_word).float() * float("-inf"), "clean": keep},
             {
                 "block": lambda scores, is_word: scores * is_word + (~is_word).float() * float("-inf"),
-                "clean": _keep,
+                "clean": keep,
             },
         ),
     ),
@@ -153,10 +138,10 @@ ALIGN_MISTAKES = (
         "fill not low enough",
         "Your fill is a low score, but there can be lower ones: when those of the words are, the padding wins. Which "
         "number is below every score?",
-        tuple({"block": _fill(value), "clean": _keep} for value in (-1.0, -10.0, -100.0, -1e3, -1e4))
-        + tuple({"block": _fill(value)} for value in (-10.0, -1e4))
+        tuple({"block": fill(value), "clean": keep} for value in (-1.0, -10.0, -100.0, -1e3, -1e4))
+        + tuple({"block": fill(value)} for value in (-10.0, -1e4))
         + tuple(
-            {"block": lambda scores, is_word, value=value: scores + value * ~is_word, "clean": _keep}
+            {"block": lambda scores, is_word, value=value: scores + value * ~is_word, "clean": keep}
             for value in (-10.0, -100.0, -1e4)
         ),
     ),
@@ -165,8 +150,8 @@ ALIGN_MISTAKES = (
         "The padding won all the weight, or made it NaN where its score is infinite. In which direction must a score "
         "go for its exp to vanish?",
         (
-            {"block": _fill(1e9), "clean": _keep},
-            {"block": _fill(float("inf")), "clean": _keep},
+            {"block": fill(1e9), "clean": keep},
+            {"block": fill(float("inf")), "clean": keep},
         ),
     ),
     Mistake(
@@ -174,8 +159,8 @@ ALIGN_MISTAKES = (
         "True became 1, so a score at padding is one point lower than it would be at a word, and no more. How low must "
         "it be?",
         (
-            {"block": lambda scores, is_word: scores + is_word, "clean": _keep},
-            {"block": lambda scores, is_word: scores - (~is_word).float(), "clean": _keep},
+            {"block": lambda scores, is_word: scores + is_word, "clean": keep},
+            {"block": lambda scores, is_word: scores - (~is_word).float(), "clean": keep},
         ),
     ),
     Mistake(
@@ -206,7 +191,7 @@ ALIGN_MISTAKES = (
         (
             {"normalise": lambda scores, share: share(scores, 0)},
             *(
-                {"normalise": lambda scores, share: share(scores, 0), "block": _fill(value), "clean": _keep}
+                {"normalise": lambda scores, share: share(scores, 0), "block": fill(value), "clean": keep}
                 for value in (float("-inf"), -1e9)
             ),
         ),
@@ -215,19 +200,19 @@ ALIGN_MISTAKES = (
         "no softmax",
         "Your weights are the scores themselves: some are negative, and their rows sum to anything. What turns a row "
         "of scores into shares of 1?",
-        ({"normalise": _keep},),
+        ({"normalise": keep},),
     ),
     Mistake(
         "exp without subtracting the maximum",
         "It is right for small scores, but exp(1000) overflows to infinity, and infinity divided by infinity is NaN. "
         "What can be subtracted from a whole row without changing its softmax?",
         (
-            {"share": _unshifted},
-            {"block": _fill(float("-inf")), "share": _unshifted, "clean": _keep},
+            {"share": exp_unshifted},
+            {"block": fill(float("-inf")), "share": exp_unshifted, "clean": keep},
             {
-                "block": _keep,
+                "block": keep,
                 "normalise": lambda scores, share: scores.exp(),
-                "clean": _renormalised,
+                "clean": renormalised,
             },
         ),
     ),

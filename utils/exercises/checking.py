@@ -1,17 +1,16 @@
 """`check`, `hint`, `solution`, `use`: what a reader calls on an exercise."""
 
 import ast
-import contextlib
 import inspect
 import textwrap
 from collections import Counter
 
-import torch
 from IPython.display import Markdown, display
 
 from utils.exercises.catalogue import find
 from utils.exercises.diagnosing import Report, diagnose
 from utils.exercises.wording import with_article
+from utils.training import one_thread
 
 _hints_given = Counter()
 
@@ -88,19 +87,8 @@ def examine(exercise_id, function):
         )
     if _is_empty(function):
         return Report("not started", "**Not started.** Replace the `...` with your code and run the cell again.")
-    with _one_thread():
+    with one_thread():  # tensors of a hundred numbers are many times slower on two threads than on one
         return diagnose(exercise, function)
-
-
-@contextlib.contextmanager
-def _one_thread():
-    """Tensors of a hundred numbers are many times slower on two threads than on one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _is_empty(function):

@@ -6,6 +6,7 @@ import torch
 
 from utils.attention import scaled_dot_product_attention
 from utils.exercises.exercise import Exercise, Mistake, Probe
+from utils.exercises.steps import exp_unshifted, fill, keep, renormalised
 
 
 def attention_by_steps(changes, Q, K, V, mask=None):
@@ -31,24 +32,16 @@ def attention_by_steps(changes, Q, K, V, mask=None):
     return step["answer"](step["combine"](weights, V, Q, K), weights)
 
 
-def _fill(value):
-    return lambda scores, mask: scores.masked_fill(~mask, value)
-
-
-def _keep(x, *unused):
-    return x
-
-
 STEPS = {
     "operands": lambda Q, K, V: (Q, K, V),
     "score": lambda Q, K: Q @ K.transpose(-2, -1),
     "scale": lambda scores, Q, K, V: scores / math.sqrt(Q.size(-1)),
-    "read": _keep,
+    "read": keep,
     "block": lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).min),
     "normalise": lambda scores, share: share(scores, -1),
     "share": lambda scores, dim: scores.softmax(dim),
     "clean": lambda weights, mask: weights.masked_fill(~mask, 0.0),
-    "rescale": _keep,
+    "rescale": keep,
     "combine": lambda weights, V, Q, K: weights @ V,
     "answer": lambda output, weights: (output, weights),
 }
@@ -75,17 +68,9 @@ def _hard_argmax(scores, share):
     return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.size(-1)).to(scores.dtype)
 
 
-def _exp_unshifted(scores, dim):
-    return scores.exp() / scores.exp().sum(dim, keepdim=True)
-
-
 def _exp_shifted_by_one_for_all(scores, dim):
     exponentials = (scores - scores.max()).exp()
     return exponentials / exponentials.sum(dim, keepdim=True)
-
-
-def _renormalised(weights, mask):
-    return weights * mask / (weights * mask).sum(dim=-1, keepdim=True)
 
 
 def _renormalised_with_care(weights, mask):
@@ -168,7 +153,7 @@ ATTENTION_MISTAKES = (
         "no softmax",
         "Your weights are the scores themselves: some are negative, and their rows sum to anything. What "
         "turns a row of scores into shares of 1?",
-        ({"normalise": _keep},),
+        ({"normalise": keep},),
     ),
     Mistake(
         "divided by the sum without exp",
@@ -195,7 +180,7 @@ ATTENTION_MISTAKES = (
         "exp without subtracting the maximum",
         "It is right for small scores, but exp(1000) overflows to infinity, and infinity divided by infinity "
         "is NaN. What can be subtracted from a whole row without changing its softmax?",
-        ({"share": _exp_unshifted},),
+        ({"share": exp_unshifted},),
     ),
     Mistake(
         "shifted by the maximum of all rows",
@@ -271,31 +256,31 @@ MASK_MISTAKES = (
     Mistake(
         "blocked scores set to 0",
         "A blocked key still gets weight, because exp(0) = 1 is not nothing. Which score gives exp = 0?",
-        ({"block": _fill(0.0), "clean": _keep},),
+        ({"block": fill(0.0), "clean": keep},),
     ),
     Mistake(
         "applied after the softmax, not renormalised",
         "Your blocked weights are 0, but the rows no longer sum to 1: the mass that they had is lost. What if "
         "the blocked keys never entered the softmax?",
-        ({"block": _keep},),
+        ({"block": keep},),
     ),
     Mistake(
         "0 times -inf",
         "0 times -inf is NaN, and it is the allowed pairs that you multiply by 0. What picks a value instead of "
         "computing with it (`masked_fill`, `torch.where`)?",
-        ({"block": lambda scores, mask: scores + (~mask).to(scores.dtype) * float("-inf"), "clean": _keep},),
+        ({"block": lambda scores, mask: scores + (~mask).to(scores.dtype) * float("-inf"), "clean": keep},),
     ),
     Mistake(
         "NaN where a query may attend to nothing",
         "A row that is blocked throughout has no softmax: it is 0 divided by 0. What should such a query get, "
         "and after which step can you give it that?",
         (
-            {"block": _fill(float("-inf")), "clean": _keep},
+            {"block": fill(float("-inf")), "clean": keep},
             {
                 "block": lambda scores, mask: scores + torch.zeros_like(scores).masked_fill(~mask, float("-inf")),
-                "clean": _keep,
+                "clean": keep,
             },
-            {"block": _keep, "clean": _renormalised},
+            {"block": keep, "clean": renormalised},
         ),
     ),
     Mistake(
@@ -309,8 +294,8 @@ MASK_MISTAKES = (
             },
             {"block": lambda scores, mask: scores + torch.zeros_like(scores).masked_fill(~mask, float("-inf"))},
             {
-                "block": _fill(float("-inf")),
-                "clean": _keep,
+                "block": fill(float("-inf")),
+                "clean": keep,
                 "answer": lambda output, weights: (output.nan_to_num(0.0), weights.nan_to_num(0.0)),
             },
         ),
@@ -320,9 +305,9 @@ MASK_MISTAKES = (
         "A row that is blocked throughout got equal weights on keys that it must not see. What should such a "
         "query get, and after which step can you give it that?",
         (
-            {"clean": _keep},
-            {"block": lambda scores, mask: scores - 1e9 * ~mask, "clean": _keep},
-            {"block": _fill(float("-inf")), "clean": lambda weights, mask: weights.nan_to_num(1 / mask.size(-1))},
+            {"clean": keep},
+            {"block": lambda scores, mask: scores - 1e9 * ~mask, "clean": keep},
+            {"block": fill(float("-inf")), "clean": lambda weights, mask: weights.nan_to_num(1 / mask.size(-1))},
         ),
     ),
     Mistake(
@@ -331,12 +316,12 @@ MASK_MISTAKES = (
         "all of the "
         "1, the allowed keys are rounded to 0, and nothing is left to divide. What if the blocked keys never entered?",
         (
-            {"block": _keep, "clean": _renormalised_with_care},
-            {"block": _keep, "clean": lambda weights, mask: _renormalised(weights, mask).nan_to_num(0.0)},
+            {"block": keep, "clean": _renormalised_with_care},
+            {"block": keep, "clean": lambda weights, mask: renormalised(weights, mask).nan_to_num(0.0)},
             {
-                "block": _keep,
+                "block": keep,
                 "clean": lambda weights, mask: torch.where(
-                    mask.any(-1, keepdim=True), _renormalised(weights, mask), 0.0
+                    mask.any(-1, keepdim=True), renormalised(weights, mask), 0.0
                 ),
             },
         ),
@@ -348,10 +333,10 @@ MASK_MISTAKES = (
         "Your fill is a low score, but there can be lower ones: when the allowed scores are, the blocked keys "
         "win. Which "
         "number is below every score?",
-        tuple({"block": _fill(value), "clean": _keep} for value in (-1.0, -5.0, -10.0, -100.0, -1e4))
-        + tuple({"block": _fill(value)} for value in (-10.0, -1e4))
+        tuple({"block": fill(value), "clean": keep} for value in (-1.0, -5.0, -10.0, -100.0, -1e4))
+        + tuple({"block": fill(value)} for value in (-10.0, -1e4))
         + tuple(
-            {"block": lambda scores, mask, value=value: scores + value * ~mask, "clean": _keep}
+            {"block": lambda scores, mask, value=value: scores + value * ~mask, "clean": keep}
             for value in (-10.0, -100.0, -1e3, -1e4)
         ),
     ),
@@ -360,17 +345,17 @@ MASK_MISTAKES = (
         "The blocked keys won all the weight, or made it NaN where their score is infinite. In which direction must a "
         "score go for its exp to vanish?",
         (
-            {"block": _fill(1e9), "clean": _keep},
-            {"block": _fill(float("inf")), "clean": _keep},
-            {"block": lambda scores, mask: scores + 1e9 * ~mask, "clean": _keep},
-            {"block": lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).max), "clean": _keep},
+            {"block": fill(1e9), "clean": keep},
+            {"block": fill(float("inf")), "clean": keep},
+            {"block": lambda scores, mask: scores + 1e9 * ~mask, "clean": keep},
+            {"block": lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).max), "clean": keep},
         ),
     ),
     Mistake(
         "mask ignored",
         "Your result is the same as without a mask. Is the masked tensor the one that goes into the softmax? "
         "(`masked_fill` returns a new tensor; `masked_fill_` changes the old one.)",
-        ({"block": _keep, "clean": _keep},),
+        ({"block": keep, "clean": keep},),
     ),
     Mistake(
         "mask transposed",
@@ -385,8 +370,8 @@ MASK_MISTAKES = (
         "no more. "
         "How low must it be?",
         (
-            {"block": lambda scores, mask: scores + mask, "clean": _keep},
-            {"block": lambda scores, mask: scores - (~mask).to(scores.dtype), "clean": _keep},
+            {"block": lambda scores, mask: scores + mask, "clean": keep},
+            {"block": lambda scores, mask: scores - (~mask).to(scores.dtype), "clean": keep},
         ),
     ),
 )
@@ -394,7 +379,7 @@ MASK_MISTAKES = (
 HALF_PRECISION_FILL = Mistake(
     "-1e9 in half precision",
     "The largest float16 is 65504. Which fill is right for every dtype (`torch.finfo`, -inf)?",
-    ({"block": _fill(-1e9)}, {"block": _fill(-1e9), "clean": _keep}),
+    ({"block": fill(-1e9)}, {"block": fill(-1e9), "clean": keep}),
 )
 
 
