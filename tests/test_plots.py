@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -14,18 +15,8 @@ import torch
 from IPython.display import Markdown
 
 from utils import caption
-from utils.plots import (
-    Labels,
-    Numbers,
-    draw_weights,
-    drawable,
-    label_width,
-    plot_attention,
-    plot_lines,
-    plot_panels,
-    set_style,
-    update_weights,
-)
+from utils.labels import Labels, Numbers, drawable, label_width
+from utils.plots import draw_weights, plot_attention, plot_heads, plot_lines, plot_panels, set_style, update_weights
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.filterwarnings("error")
@@ -291,6 +282,70 @@ def test_two_heads_side_by_side_share_one_scale():
         assert uniform.to_rgba(weight) == sharp.to_rgba(weight)
     assert uniform.to_rgba(0.25) != uniform.to_rgba(1.0)
     assert len(figure.axes) == 2  # no colour bar unless it is asked for
+
+
+def maps_of(*args, **kwargs):
+    """The axes that `plot_heads` leaves, those of the maps and that of the colour bar."""
+    plot_heads(*args, **kwargs)
+    plt.gcf().draw_without_rendering()
+    return [axes for axes in plt.gcf().axes if axes.images], [axes for axes in plt.gcf().axes if not axes.images]
+
+
+@pytest.mark.parametrize("H", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("samples", [(), (1,)])
+def test_heads_have_a_map_each_and_share_one_colour_bar(H, samples):
+    weights = random_weights(*samples, H, 2, 3)
+    maps, bars = maps_of(weights, ["a", "b"], ["x=1", "y=12", "z=3"])
+    assert [axes.get_title(loc="left") for axes in maps] == [f"head {head}" for head in range(H)]
+    for axes, head in zip(maps, weights.reshape(H, 2, 3), strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), head)
+        assert axes.images[0].get_clim() == (0, 1)
+    assert len(bars) == 1
+    assert plt.gcf().get_supxlabel() == "key"
+    assert plt.gcf().get_supylabel() == "query (each row sums to 1)"
+
+
+@pytest.mark.parametrize(("H", "columns"), [(8, 4), (5, 4), (3, 2), (1, 4)])
+def test_each_row_and_column_of_maps_is_named(H, columns):
+    """The first map of a row names the queries, the lowest of a column the keys."""
+    maps, _ = maps_of(random_weights(H, 2, 3), "ab", "xyz", columns=columns)
+    for at, axes in enumerate(maps):
+        shown = axes.yaxis.get_tick_params()["labelleft"], axes.xaxis.get_tick_params()["labelbottom"]
+        assert shown == (at % columns == 0, at + columns >= H)
+
+
+@pytest.mark.parametrize("keys", [["A=3", "B=12", "C=7", "D=1", "E=15", "F=0"], ["tomorrow"] * 6])
+@pytest.mark.parametrize("H", [2, 8])
+def test_key_names_of_neighbouring_maps_do_not_touch(H, keys):
+    maps, _ = maps_of(random_weights(H, 4, 6), ["A, B", "C, D", "E, F", "F, A"], keys)
+    for axes in maps:
+        if not axes.xaxis.get_tick_params()["labelbottom"]:
+            continue
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+def test_heads_can_have_titles_of_their_own():
+    maps, _ = maps_of(random_weights(2, 2, 2), "ab", titles=["one", "two"])
+    assert [axes.get_title(loc="left") for axes in maps] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ((torch.zeros(2, 2, 2), "abc"), ["tokens has 3 labels", "2 queries", "(2, 2)"]),
+        ((torch.zeros(2, 2, 3), "ab"), ["key_tokens (left out, so tokens) has 2 labels", "3 keys"]),
+        ((torch.zeros(2, 2, 2), "ab", None, ["one"]), ["titles has 1", "2 heads"]),
+        ((torch.zeros(2, 3, 2, 2), "ab"), ["attn_weights has shape (2, 3, 2, 2)", "2 samples"]),
+        ((torch.full((2, 2, 2), 3.0), "ab"), ["from 3.00 to 3.00", "from 0 to 1"]),
+    ],
+    ids=lambda value: value[0][:30] if isinstance(value, list) else "",
+)
+def test_errors_of_heads_name_what_does_not_fit(arguments, parts):
+    with pytest.raises(ValueError, match="weights") as raised:
+        plot_heads(*arguments)
+    assert all(part in str(raised.value) for part in parts), raised.value
+    assert plt.get_fignums() == []
 
 
 @pytest.mark.parametrize(

@@ -1,27 +1,21 @@
 """Static figures, all in one style: heat maps of attention weights, colours and markers for lines."""
 
-import unicodedata
 from functools import cache, wraps
 from numbers import Integral
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.collections import PathCollection
-from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.path import Path
-from matplotlib.textpath import TextPath
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import Affine2D, IdentityTransform
+
+from utils.labels import FONT, Numbers, drawable, loses
 
 WEIGHT_COLOURS = "viridis"  # attention weights, always on a fixed scale from 0 to 1
-FONT = "DejaVu Sans"  # comes with matplotlib, so a figure has the same letters everywhere
 NOT_A_NUMBER = "0.7"  # a grey that is none of the weights' colours
 MARKERS = "osD^vP"  # lines differ by marker as well as by colour
 QUERY_AXIS = "query (each row sums to 1)"
 KEY_AXIS = "key"
 MOST_NUMBERED = 8  # a map with up to this many tokens a side shows its numbers
-BOX = "\N{WHITE SQUARE}"
 MOST_LABELS = 24  # with more tokens a side, every second, third ... one is named
 
 
@@ -191,17 +185,52 @@ def plot_attention(attn_weights, tokens, head=0, key_tokens=None):
     """
     weights = _one_map(attn_weights, head)
     keys = tokens if key_tokens is None else key_tokens
-    for name, labels, length in (("tokens", tokens, weights.shape[0]), ("key_tokens", keys, weights.shape[1])):
-        if len(labels) != length:
-            wanted = "key_tokens (left out, so tokens)" if name == "key_tokens" and key_tokens is None else name
-            raise ValueError(
-                f"{wanted} has {len(labels)} labels but attn_weights has {length} "
-                f"{'queries' if name == 'tokens' else 'keys'} (shape {weights.shape})"
-            )
+    _check_labels(weights.shape, tokens, keys, key_tokens is None)
     cell = 0.62 if max(weights.shape) <= MOST_NUMBERED else max(0.14, 0.42 - 0.007 * max(weights.shape))
     width, height = (1.8 + cell * n for n in reversed(weights.shape))
     _, axes = plt.subplots(figsize=(max(4.0, width + 0.8), max(2.2, height)))
     draw_weights(axes, weights, tokens, keys, colour_bar=True)
+
+
+@styled
+def plot_heads(attn_weights, tokens, key_tokens=None, titles=None, columns=4):
+    """Heat maps of several heads beside each other, on one colour scale; the figure stays open, as in `plot_attention`.
+
+    Args:
+        attn_weights: as in `plot_attention`.
+        tokens, key_tokens: as in `plot_attention`.
+        titles: H titles; "head 0", "head 1" and so on when left out.
+        columns: how many maps stand side by side at most.
+
+    Raises:
+        TypeError, ValueError: as in `plot_attention`, and not as many titles as heads.
+    """
+    maps = _maps(attn_weights)
+    H, T_q, T_k = maps.shape
+    keys = tokens if key_tokens is None else key_tokens
+    titles = [f"head {head}" for head in range(H)] if titles is None else titles
+    _check_labels((T_q, T_k), tokens, keys, key_tokens is None)
+    if len(titles) != H:
+        raise ValueError(f"titles has {len(titles)} entries but attn_weights has {H} heads")
+    columns = min(columns, H)
+    rows = -(-H // columns)
+    cell = min(0.55, (6.4 / columns - 0.3) / T_k)  # inches; a page is about 8 wide
+    size = (1.8 + columns * (0.3 + cell * T_k), 0.9 + rows * (0.5 + cell * T_q))
+    figure, axes = plt.subplots(rows, columns, figsize=(max(4.0, size[0]), max(2.6, size[1])), squeeze=False)
+    for unused in axes.flat[H:]:
+        unused.remove()
+    for at, (axis, weights, title) in enumerate(zip(axes.flat, maps, titles, strict=False)):
+        image, _ = draw_weights(axis, weights, tokens, keys, numbers=cell > 0.4)
+        axis.set(title=title, xlabel="", ylabel="")
+        if at % columns:
+            axis.tick_params(labelleft=False)
+        if at + columns < H:
+            axis.tick_params(labelbottom=False)
+        elif max(map(len, map(str, keys)), default=0) > 12 * cell:  # characters that fit under a cell
+            axis.tick_params(axis="x", rotation=90)
+    figure.supxlabel(KEY_AXIS, size=11)
+    figure.supylabel(QUERY_AXIS, size=11)
+    add_colour_bar(figure, image, axes.flat[:H].tolist())
 
 
 def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numbers=None):
@@ -221,15 +250,13 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
     image = axes.imshow(weights, cmap=colour_map, vmin=0.0, vmax=1.0, aspect="equal", origin="upper")
     _name_cells(axes.yaxis, query_labels)
     _name_cells(axes.xaxis, key_labels)
-    if lost := [label for label in dict.fromkeys([*map(str, query_labels), *map(str, key_labels)]) if _loses(label)]:
+    if lost := [label for label in dict.fromkeys([*map(str, query_labels), *map(str, key_labels)]) if loses(label)]:
         print(f"Drawn with a box for what the font lacks: {', '.join(lost)}")
     axes.set(xlabel=KEY_AXIS, ylabel=QUERY_AXIS)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if colour_bar:
-        bar = axes.figure.colorbar(image, ax=axes, shrink=0.85)
-        bar.set_label("weight")
-        bar.outline.set_visible(False)
+        add_colour_bar(axes.figure, image, axes)
     if numbers is None:
         numbers = max(weights.shape) <= MOST_NUMBERED
     if not numbers:
@@ -240,6 +267,13 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
     return image, cell_numbers
 
 
+def add_colour_bar(figure, image, axes):
+    """The colour bar of the weights in `image`, beside `axes`, which may be several."""
+    bar = figure.colorbar(image, ax=axes, shrink=0.85)
+    bar.set_label("weight")
+    bar.outline.set_visible(False)
+
+
 def update_weights(image, numbers, weights, silent=None):
     """Put other weights into a map that `draw_weights` made; no number where `silent` is True, or for NaN."""
     weights = np.asarray(weights)
@@ -248,87 +282,6 @@ def update_weights(image, numbers, weights, silent=None):
         behind = image.cmap(np.nan_to_num(weights, nan=1.0))
         blank = np.isnan(weights) if silent is None else np.isnan(weights) | silent
         numbers.set_values(np.where(blank, None, weights).ravel().tolist(), on_colours=behind)
-
-
-class Labels(PathCollection):
-    """Many short texts on axes, drawn as one artist: far faster than as many texts."""
-
-    def __init__(self, axes, size=10, align=0.5, transform=None):
-        """Prepare the artist.
-
-        Args:
-            axes: the axes to which it is added afterwards.
-            size: of the font, in points.
-            align: the part of a text that is left of its place: 0, 0.5 for the middle, or 1.
-            transform: of the places; data coordinates when left out.
-        """
-        transform = axes.transData if transform is None else transform
-        super().__init__([], sizes=[1.0], offsets=[], offset_transform=transform, fc="black", lw=0, zorder=3)
-        self.set_transform(IdentityTransform())
-        self._size, self._align = size, align
-        self.labels = []
-
-    def show(self, labels, places=None):
-        """Show texts at the (x, y) of their middle line; at the places of the last time when left out."""
-        if places is not None:
-            self.set_offsets(np.reshape(places, (-1, 2)))
-        self.labels = list(labels)
-        self.set_paths([_outline(label, self._size, self._align) for label in self.labels])
-
-
-class Numbers(Labels):
-    """Many short numbers on axes, as `Labels`."""
-
-    def __init__(self, centres, axes, size=10):
-        """`centres`: the (x, y) of each number in data coordinates; `size`: of the font, in points."""
-        super().__init__(axes, size)
-        self.set_offsets(centres)
-
-    def set_values(self, values, digits=2, on_colours=None):
-        """Show `values` in order (None as nothing), black or white by the colours (RGBA) behind them."""
-        # Rounded first, and 0 added, so that a small negative number is not shown as -0.00.
-        self.show("" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values)
-        if on_colours is not None:
-            # Relative luminance; at 0.18 black and white have the same contrast with it.
-            luminance = np.asarray(on_colours).reshape(-1, 4)[:, :3] ** 2.2 @ (0.2126, 0.7152, 0.0722)
-            self.set_facecolor(["white" if dark else "black" for dark in luminance < 0.18])
-
-
-@cache
-def label_width(label, size):
-    """The width of a short text as `Labels` draws it, in points."""
-    return _outline(label, size, 0).get_extents().width
-
-
-@cache
-def _outline(label, size, align):
-    """The outline of a short text in points, its place at the origin; y runs upwards on the page."""
-    if not label:
-        return Path([(0.0, 0.0)])
-    outline = TextPath((0, 0), label, size=size, prop=FontProperties(family=FONT))
-    extents = outline.get_extents()
-    left = extents.x0 + align * (extents.x1 - extents.x0)
-    return outline.transformed(Affine2D().translate(-left, -0.36 * size))
-
-
-def drawable(label):
-    """`label` in composed form, with a box for each character that the font of the figures lacks."""
-    known = _font_characters()
-    return "".join(c if ord(c) in known and c.isprintable() else BOX for c in _composed(label))
-
-
-def _composed(label):
-    return unicodedata.normalize("NFC", str(label))
-
-
-def _loses(label):
-    """Whether a box stands for something in the drawn label."""
-    return drawable(label) != _composed(label)
-
-
-@cache
-def _font_characters():
-    return frozenset(get_font(findfont(FontProperties(family=FONT))).get_charmap())
 
 
 def _name_cells(axis, labels):
@@ -342,8 +295,31 @@ def _name_cells(axis, labels):
         plt.setp(axis.get_ticklabels(), rotation=45, ha="right", rotation_mode="anchor")
 
 
+def _check_labels(shape, tokens, keys, keys_left_out):
+    """A plain error unless there is a label for every query and every key of a map of this shape."""
+    for name, labels, length in (("tokens", tokens, shape[0]), ("key_tokens", keys, shape[1])):
+        if len(labels) != length:
+            wanted = "key_tokens (left out, so tokens)" if name == "key_tokens" and keys_left_out else name
+            raise ValueError(
+                f"{wanted} has {len(labels)} labels but attn_weights has {length} "
+                f"{'queries' if name == 'tokens' else 'keys'} (shape {shape})"
+            )
+
+
 def _one_map(attn_weights, head):
     """The weights of one head as an array (T_q, T_k), once they are seen to be weights."""
+    maps = _maps(attn_weights)
+    if not isinstance(head, Integral) or isinstance(head, bool):
+        raise TypeError(f"head={head!r} is a {type(head).__name__}; expected the number of one head")
+    if not -len(maps) <= head < len(maps):
+        shape = tuple(np.shape(attn_weights))
+        heads = "the map of one head" if len(shape) == 2 else f"so {len(maps)} heads"
+        raise ValueError(f"head={head} is not there: attn_weights has shape {shape}, {heads}")
+    return maps[head]
+
+
+def _maps(attn_weights):
+    """The weights of all heads as an array (H, T_q, T_k), once they are seen to be weights of one sample."""
     if not isinstance(attn_weights, torch.Tensor):
         numbers = np.array(attn_weights)
         if numbers.dtype.kind not in "fiub":
@@ -353,19 +329,9 @@ def _one_map(attn_weights, head):
         raise TypeError(f"attn_weights holds {attn_weights.dtype}; expected weights from 0 to 1")
     weights = attn_weights.detach().cpu().float()
     shape = tuple(weights.shape)
-    if weights.dim() == 4:
-        if shape[0] != 1:
-            raise ValueError(f"attn_weights has shape {shape}, {shape[0]} samples; expected one, as in attn_weights[0]")
-        weights = weights[0]
-    if not isinstance(head, Integral) or isinstance(head, bool):
-        raise TypeError(f"head={head!r} is a {type(head).__name__}; expected the number of one head")
-    if weights.dim() == 2 and head not in (0, -1):
-        raise ValueError(f"head={head} is not there: attn_weights has shape {shape}, the map of one head")
-    if weights.dim() == 3:
-        if not -weights.size(0) <= head < weights.size(0):
-            raise ValueError(f"head={head} is not there: attn_weights has shape {shape}, so {weights.size(0)} heads")
-        weights = weights[head]
-    if weights.dim() != 2 or 0 in weights.shape:
+    if weights.dim() == 4 and shape[0] != 1:
+        raise ValueError(f"attn_weights has shape {shape}, {shape[0]} samples; expected one, as in attn_weights[0]")
+    if weights.dim() not in (2, 3, 4) or 0 in shape:
         raise ValueError(f"attn_weights has shape {shape}; expected (T_q, T_k), (H, T_q, T_k) or (1, H, T_q, T_k)")
     known = weights[~weights.isnan()]
     if known.numel() and (known.min() < -1e-3 or known.max() > 1 + 1e-3):
@@ -373,4 +339,4 @@ def _one_map(attn_weights, head):
             f"attn_weights runs from {known.min():.2f} to {known.max():.2f}; expected weights from 0 to 1. "
             "Are these the scores, before the softmax?"
         )
-    return weights.numpy()
+    return weights.reshape(-1, *shape[-2:]).numpy()

@@ -10,7 +10,8 @@ import traitlets
 from utils.explorers.explorer import LABEL, Explorer, buttons_style, new_figure
 from utils.explorers.words import LINE, Words, lines_needed, word_width
 from utils.grammar import Pair
-from utils.plots import Labels, colours, draw_weights, drawable, styled
+from utils.labels import Labels, drawable
+from utils.plots import colours, draw_weights, styled
 from utils.training import translate
 
 LEFT, WIDTH = 0.15, 7.9  # of the words above the bars, in inches

@@ -11,7 +11,8 @@ from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 
 from utils.explorers.explorer import LABEL, Explorer, new_figure
-from utils.plots import MARKERS, WEIGHT_COLOURS, Numbers, colours, draw_weights, styled, update_weights
+from utils.labels import Numbers
+from utils.plots import MARKERS, WEIGHT_COLOURS, colours, draw_weights, styled, update_weights
 
 EMPTY = (0.95, 0.95, 0.95, 1.0)  # the colour of a cell without a number, or whose number has no colour
 BUTTONS = {**LABEL, "button_width": "90px"}
@@ -212,7 +213,7 @@ class MaskGrid(widgets.VBox):
         cell = {"width": "36px", "height": "28px", "margin": "1px", "padding": "0"}
         self.buttons = [[widgets.ToggleButton(layout=cell) for _ in range(size)] for _ in range(size)]
         self.ready_made = widgets.Dropdown(
-            options=[*((name, mask) for name, mask in masks.items()), ("as pressed", None)],
+            options=[*((name, mask) for name, mask in masks.items()), ("as pressed", ())],
             value=masks[start], description="mask", style=LABEL,
         )  # fmt: skip
         self._setting = False
@@ -228,7 +229,7 @@ class MaskGrid(widgets.VBox):
 
     def _set_buttons(self, mask):
         """Put every button where `mask` says; `value` changes once."""
-        if mask is None:
+        if not mask:  # the one that says "as pressed"; None would leave the menu blank
             return
         self._setting = True
         for buttons, row in zip(self.buttons, mask, strict=True):
@@ -245,7 +246,7 @@ class MaskGrid(widgets.VBox):
                 button.description = "1" if button.value else "0"
         self.value = tuple(tuple(button.value for button in row) for row in self.buttons)
         offered = [mask for _, mask in self.ready_made.options]
-        self.ready_made.value = self.value if self.value in offered else None
+        self.ready_made.value = self.value if self.value in offered else ()
 
 
 @styled

@@ -3,7 +3,7 @@
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 
-from utils.plots import Labels, drawable, label_width
+from utils.labels import Labels, drawable, label_width
 
 SIZE = 10.5  # of the letters, in points
 LINE = 0.245  # from one line to the next, in inches
