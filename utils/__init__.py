@@ -8,6 +8,7 @@ from importlib import import_module
 
 _HOMES = {
     "scaled_dot_product_attention": "utils.attention",
+    "MultiHeadAttention": "utils.attention",
     "create_causal_mask": "utils.masks",
     "create_padding_mask": "utils.masks",
     "plot_attention": "utils.plots",

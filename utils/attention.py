@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.masks import to_boolean_mask
+from utils.checks import check_divisible, check_head_mask, check_mask, check_operands, check_sequences
 
 
 def scaled_dot_product_attention(Q, K, V, mask=None):
@@ -30,18 +30,146 @@ def scaled_dot_product_attention(Q, K, V, mask=None):
         TypeError: an argument is not a tensor, not floating point, or not of the dtype of the others.
         ValueError: shapes that do not fit together, or a mask that is neither boolean nor 0 and 1.
     """
-    weights_shape = _check_operands(Q, K, V)
+    weights_shape = check_operands(Q, K, V)
     # Scaled before the product rather than after: in float16, q.k can overflow where q.k / sqrt(d_k) does not.
     scores = (Q / math.sqrt(Q.size(-1))) @ K.transpose(-2, -1)  # (..., T_q, T_k)
     if mask is None:
         weights = torch.softmax(scores, dim=-1)
     else:
-        blocked = ~_check_mask(mask, weights_shape)
+        blocked = ~check_mask(mask, weights_shape)
         # The lowest finite number, not -inf: a row that is blocked throughout then has a softmax,
         # and neither it nor its gradient is ever NaN. The last line makes blocked weights exactly 0.
         scores = scores.masked_fill(blocked, torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1).masked_fill(blocked, 0.0)
     return weights @ V, weights
+
+
+def split_heads(x, num_heads):
+    """Give every head its share of the features of every token.
+
+    Built in lesson 04.
+
+    Args:
+        x: (B, T, d_model).
+        num_heads: H, a divisor of d_model.
+
+    Returns:
+        (B, H, T, d_k) with d_k = d_model / H; head h holds the features from h d_k up to (h + 1) d_k of each token.
+    """
+    B, T, d_model = x.shape
+    return x.view(B, T, num_heads, d_model // num_heads).transpose(1, 2)
+
+
+def merge_heads(heads):
+    """Put what the heads found for a token side by side again: the inverse of `split_heads`.
+
+    Built in lesson 04.
+
+    Args:
+        heads: (B, H, T, d_k).
+
+    Returns:
+        (B, T, H d_k).
+    """
+    B, H, T, d_k = heads.shape
+    return heads.transpose(1, 2).reshape(B, T, H * d_k)
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head_1, ..., head_H) W_o, where head_h is the attention of its own shares of W_q q, W_k k and W_v v.
+
+    Built in lesson 04. Source: Vaswani et al. 2017, Attention Is All You Need, section 3.2.2.
+
+    Args:
+        d_model: features of a token, in and out.
+        num_heads: H, a divisor of d_model; each head works with d_k = d_model / H features.
+        dropout: share of the weights that are set to 0 in training.
+
+    Raises:
+        TypeError, ValueError: sizes that are not positive integers, d_model not divisible by num_heads, or a dropout
+            outside of 0 to 1.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        check_divisible(d_model, num_heads)
+        if not 0.0 <= dropout <= 1.0:
+            raise ValueError(f"dropout={dropout}; expected a share from 0 to 1")
+        self.num_heads, self.dropout = num_heads, dropout
+        self.W_q = nn.Linear(d_model, d_model)
+        self.W_k = nn.Linear(d_model, d_model)
+        self.W_v = nn.Linear(d_model, d_model)
+        self.W_o = nn.Linear(d_model, d_model)
+
+    def forward(self, query, key, value, mask=None, need_weights=True):
+        """Attend from the positions of one sequence to those of another, or of the same one.
+
+        Args:
+            query: (B, T_q, d_model).
+            key, value: (B, T_k, d_model).
+            mask: True (or 1) where a query may attend to a key; (T_q, T_k), (B, T_q, T_k) or (B, H, T_q, T_k), with
+                size-1 dimensions shared, such as the padding mask (B, 1, T_k).
+            need_weights: whether the weights are returned; without them the same output is computed faster.
+
+        Returns:
+            output: (B, T_q, d_model).
+            weights: (B, H, T_q, T_k), those before dropout, so each row sums to 1, or is all zero where a query may
+                attend to nothing; None without `need_weights`.
+
+        Raises:
+            TypeError: an argument is not a tensor, or not of the dtype of the module's weights.
+            ValueError: shapes that do not fit together, or a mask that is neither boolean nor 0 and 1.
+        """
+        check_sequences(query, key, value, self.W_q.weight)
+        if mask is not None:
+            mask = check_head_mask(mask, query.size(0), self.num_heads, query.size(1), key.size(1))
+        Q = self.split_heads(self.W_q(query))  # (B, H, T_q, d_k)
+        K = self.split_heads(self.W_k(key))  # (B, H, T_k, d_k)
+        V = self.split_heads(self.W_v(value))  # (B, H, T_k, d_k)
+        dropout = self.dropout if self.training else 0.0
+        attend = _attend_heads if need_weights else _attend_heads_fused
+        heads, weights = attend(Q, K, V, mask, dropout)  # (B, H, T_q, d_k)
+        return self.W_o(self.merge_heads(heads)), weights
+
+    def split_heads(self, x):
+        """(B, T, d_model) -> (B, H, T, d_k), by `split_heads`."""
+        return split_heads(x, self.num_heads)
+
+    def merge_heads(self, heads):
+        """(B, H, T, d_k) -> (B, T, d_model), by `merge_heads`."""
+        return merge_heads(heads)
+
+    def extra_repr(self):
+        return f"num_heads={self.num_heads}, dropout={self.dropout}"
+
+
+def _attend_heads(Q, K, V, mask, dropout):
+    """`scaled_dot_product_attention`, with dropout, and its mask as one addition to the scores instead of two fills."""
+    scores = (Q / math.sqrt(Q.size(-1))) @ K.transpose(-2, -1)  # (B, H, T_q, T_k)
+    if mask is None:
+        weights = torch.softmax(scores, dim=-1)
+    else:
+        bias, empty = _additive(mask, scores.dtype)
+        weights = torch.softmax(scores.add_(bias), dim=-1)  # in place: no gradient needs the scores before
+        if empty.any():
+            weights = weights.masked_fill(empty, 0.0)
+    return F.dropout(weights, dropout) @ V, weights
+
+
+def _attend_heads_fused(Q, K, V, mask, dropout):
+    """The same output by torch's own kernel, which keeps no weights."""
+    if mask is None:
+        return F.scaled_dot_product_attention(Q, K, V, dropout_p=dropout), None
+    bias, empty = _additive(mask, Q.dtype)
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=bias, dropout_p=dropout)
+    return heads.masked_fill(empty, 0.0), None
+
+
+def _additive(mask, dtype):
+    """What a mask adds to the scores, 0 or -inf, and which rows are empty: those get 0, so their softmax exists."""
+    empty = ~mask.any(dim=-1, keepdim=True)  # (..., T_q, 1)
+    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return bias.masked_fill_(~(mask | empty), float("-inf")), empty
 
 
 def additive_attention(query, keys, W_q, W_k, v):
@@ -210,7 +338,7 @@ def _attend(score, query, keys, values, mask, query_dim, key_dim):
         raise ValueError(f"query has {query.size(0)} samples but keys has {keys.size(0)}")
     queries = query.unsqueeze(1) if query.dim() == 2 else query  # (B, T_q, query_dim)
     scores = score(queries, keys)
-    weights = _masked_softmax(scores, None if mask is None else _check_mask(mask, tuple(scores.shape)))
+    weights = _masked_softmax(scores, None if mask is None else check_mask(mask, tuple(scores.shape)))
     context = weights @ values
     return (context.squeeze(1), weights.squeeze(1)) if query.dim() == 2 else (context, weights)
 
@@ -221,53 +349,3 @@ def _masked_softmax(scores, mask):
         return torch.softmax(scores, dim=-1)
     scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return torch.softmax(scores, dim=-1).masked_fill(~mask, 0.0)
-
-
-def _check_operands(Q, K, V):
-    """The shape that the weights will have; a plain error where Q, K and V do not fit together."""
-    for name, tensor in (("Q", Q), ("K", K), ("V", V)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} is a {type(tensor).__name__}; expected a torch.Tensor")
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} holds {tensor.dtype}; floating point expected, as in {name}.float()")
-        if tensor.dtype != Q.dtype:
-            raise TypeError(f"{name} holds {tensor.dtype} but Q holds {Q.dtype}; expected one dtype")
-        if tensor.dim() < 2:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected (..., positions, features)")
-    if Q.size(-1) != K.size(-1):
-        raise ValueError(
-            f"Q has d_k={Q.size(-1)} (shape {tuple(Q.shape)}) but K has d_k={K.size(-1)} "
-            f"(shape {tuple(K.shape)}); a query and a key need the same number of features"
-        )
-    if Q.size(-1) == 0:
-        raise ValueError(f"Q has shape {tuple(Q.shape)}, so d_k=0; expected at least one feature")
-    if K.size(-2) != V.size(-2):
-        raise ValueError(
-            f"K has {K.size(-2)} positions but V has {V.size(-2)} (shapes {tuple(K.shape)} and "
-            f"{tuple(V.shape)}); every key needs its value"
-        )
-    try:
-        leading = torch.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
-        torch.broadcast_shapes(leading, V.shape[:-2])
-    except RuntimeError:
-        raise ValueError(
-            f"the leading dimensions of Q {tuple(Q.shape)}, K {tuple(K.shape)} and V {tuple(V.shape)} "
-            "do not fit together; expected the same ones, or 1"
-        ) from None
-    return (*leading, Q.size(-2), K.size(-2))
-
-
-def _check_mask(mask, weights_shape):
-    """The boolean mask, once its shape is known to fit the weights in one way only."""
-    mask = to_boolean_mask(mask)
-    wanted = weights_shape[-2:] if mask.dim() == 2 else weights_shape
-    # A mask with fewer leading dimensions than the weights is refused: broadcasting would align its
-    # batch with the heads, and where both have the same size nobody would notice.
-    fits = mask.dim() == len(wanted) and all(size in (1, full) for size, full in zip(mask.shape, wanted, strict=True))
-    if not fits:
-        either = "" if len(weights_shape) == 2 else f" or {tuple(weights_shape[-2:])}, the same for all"
-        raise ValueError(
-            f"mask has shape {tuple(mask.shape)}; expected {tuple(weights_shape)}{either}, "
-            "with 1 for a dimension that is shared"
-        )
-    return mask

@@ -1,6 +1,6 @@
-"""The data of the lessons that train on sentences: the English-Vietnamese language and the reversal of digits.
+"""The data of the lessons: the English-Vietnamese language, the reversal of digits, and lookups among items.
 
-Each comes as pairs of a source and a target whose right alignment is known (`utils/grammar.py`), with splits
+The first two come as pairs of a source and a target whose right alignment is known (`utils/grammar.py`), with splits
 for training and testing, vocabularies and padded batches.
 """
 
@@ -16,6 +16,8 @@ from utils.grammar import Pair, join, word
 
 PAD, BOS, EOS, UNKNOWN = range(4)
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
+LOOKUP_KEYS = "ABCDEFGHIJKLMNOP"  # the names of the keys in `lookups`; a key is its place in here
+LOOKUP_VALUES = 16  # the values in `lookups` are the numbers below this one
 
 
 def sentence(rng, clauses=1, split="train"):
@@ -176,6 +178,59 @@ def make_batches(pairs, size, source_vocabulary, target_vocabulary, seed=0):
     ]
     random.Random(seed).shuffle(batches)
     return batches
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """Sets of items, each a key with its value, and questions that ask for the values of two keys at once.
+
+    Attributes:
+        keys: (B, T_k), the key of each item, all different within a set.
+        values: (B, T_k), the value of each item, all different within a set.
+        asked: (B, T_q, 2), the two keys of each question, in order.
+        answers: (B, T_q, 2), the values of those two keys, in order.
+        places: (B, T_q, 2), at which items the two stand.
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    asked: torch.Tensor
+    answers: torch.Tensor
+    places: torch.Tensor
+
+
+def lookups(sets, seed, items=6, questions=4):
+    """Random Lookups: the smallest task in which one query has to look at two places.
+
+    Used in lesson 04.
+
+    Args:
+        sets: number of sets, B.
+        seed: equal seeds give equal lookups.
+        items: number of items in a set, T_k.
+        questions: number of questions to a set, T_q.
+
+    Returns:
+        The Lookups.
+
+    Raises:
+        ValueError: `sets` or `questions` below 1, or fewer items than 2 or more than there are keys.
+    """
+    if sets < 1 or questions < 1 or not 2 <= items <= len(LOOKUP_KEYS):
+        raise ValueError(
+            f"sets={sets}, questions={questions}, items={items}; expected at least one set and one question, and "
+            f"2 to {len(LOOKUP_KEYS)} items"
+        )
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(number, among, *shape):  # (*shape, number), without repeats
+        return torch.rand(*shape, among, generator=generator).argsort(dim=-1)[..., :number]
+
+    keys = drawn(items, len(LOOKUP_KEYS), sets)
+    values = drawn(items, LOOKUP_VALUES, sets)
+    places = drawn(2, items, sets, questions)
+    asked, answers = (x.unsqueeze(1).expand(-1, questions, -1).gather(2, places) for x in (keys, values))
+    return Lookups(keys, values, asked, answers, places)
 
 
 def _padded(rows):
