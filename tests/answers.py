@@ -1,8 +1,8 @@
 """Answers as readers type them: wrong ones with the names that their check must give, and right ones.
 
-Those of lessons 01 and 02 are in `answers_recurrent.py`. None of them is built from the mistake bank of
-`utils.exercises`. `ROWS` lists the mistakes that the exercises promise to recognise; each is made here in at least
-one way that readers make it.
+Those of lessons 01 and 02 are in `answers_recurrent.py`, those of lesson 04 in `answers_multi_head.py`. None of them
+is built from the mistake bank of `utils.exercises`. `ROWS` lists the mistakes that the exercises promise to recognise;
+each is made here in at least one way that readers make it.
 """
 
 import math
@@ -81,7 +81,26 @@ RECURRENT_ROWS = {  # made in answers_recurrent.py
         "the additive score where a dot product was asked",
     ),
 }
-ROWS = {**ATTENTION_ROWS, **MASK_ROWS, **RECURRENT_ROWS}
+MULTI_HEAD_ROWS = {  # made in answers_multi_head.py
+    "split by `view(B, H, T, d)` without a transpose": ("split by view without a transpose",),
+    "merged without a transpose": ("merged without a transpose",),
+    "`view` after `transpose`": ("view after transpose",),
+    "heads interleaved": ("heads interleaved",),
+    "attention over heads (no transpose at all)": ("attention over heads",),
+    "no output projection; heads averaged or summed": ("no output projection", "heads averaged", "heads summed"),
+    "K or V (or both) from the query's sequence": (
+        "K from the query's sequence",
+        "V from the query's sequence",
+        "K and V from the query's sequence",
+    ),
+    "scale of d_model; softmax over heads": ("scale of d_model", "softmax over heads"),
+    "mask without a head axis, or repeated in the wrong order": (
+        "mask without a head axis",
+        "mask repeated in the wrong order",
+    ),
+    "projections in a plain list": ("projections in a plain list",),
+}
+ROWS = {**ATTENTION_ROWS, **MASK_ROWS, **RECURRENT_ROWS, **MULTI_HEAD_ROWS}
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,16 @@ def tags(cell):
 
 
 def solved(source):
-    """The source of an exercise cell with the function in it replaced by the course's own."""
+    """The source of an exercise cell with the function or class in it replaced by the course's own."""
     exercise_id, name = CHECK.search(source).groups()
     reference = find(exercise_id).reference
-    (written,) = (n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef) and n.name == name)
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    (written,) = (n for n in ast.parse(source).body if isinstance(n, kinds) and n.name == name)
     lines = source.split("\n")
-    needed = sorted(set(reference.__code__.co_names) & vars(inspect.getmodule(reference)).keys())
-    solution = inspect.getsource(reference).replace(f"def {reference.__name__}(", f"def {name}(", 1)
+    solution = inspect.getsource(reference)
+    names = {node.id for node in ast.walk(ast.parse(solution)) if isinstance(node, ast.Name)}
+    needed = sorted(names & vars(inspect.getmodule(reference)).keys())
+    solution = re.sub(rf"^(def|class) {reference.__name__}\(", rf"\1 {name}(", solution, count=1)
     imports = [f"from {reference.__module__} import {', '.join(needed)}"] if needed else []
     lines[written.lineno - 1 : written.end_lineno] = [*imports, solution]
     return "\n".join(lines)

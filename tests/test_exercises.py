@@ -11,7 +11,8 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import answers_recurrent  # its answers enter themselves
+import answers_multi_head  # its answers enter themselves, and so do those of the next
+import answers_recurrent
 import pytest
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,8 @@ from traitlets.config import Config
 from utils.exercises import check, hint, predict, solution, use
 from utils.exercises.catalogue import EXERCISES
 from utils.exercises.checking import ExerciseError, examine
-from utils.exercises.observing import agree, observe
+from utils.exercises.diagnosing import diagnose
+from utils.exercises.observing import agree, observe, same_error
 from utils.exercises.predictions import Prediction
 
 ROOT = Path(__file__).parents[1]
@@ -137,7 +139,9 @@ VARIANTS = [
 
 @pytest.mark.parametrize(("exercise", "mistake", "changes"), VARIANTS)
 def test_every_variant_is_diagnosed_under_its_own_name(exercise, mistake, changes):
-    report = examined(exercise.id, functools.partial(exercise.by_steps, changes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = diagnose(exercise, functools.partial(exercise.by_steps, changes))
     if mistake.name == exercise.given:
         assert (report.status, report.mistakes) == ("wrong", ())
     else:
@@ -153,7 +157,13 @@ def test_mistakes_and_reference_can_all_be_told_apart(exercise):
     def alike(one, other):
         return all(map(agree, one, other))
 
-    wanted = seen(exercise.reference)
+    def convincing(some, others, wanted):  # errors alone tell two mistakes apart by their words
+        failing = [
+            (one, other) for one, other, right in zip(some, others, wanted, strict=True) if not agree(one, right)
+        ]
+        return any(one.error is None or same_error(one, other) for one, other in failing)
+
+    wanted = seen(exercise.reference if exercise.run is None else exercise.run(exercise.reference))
     made = [
         (mistake.name, seen(functools.partial(exercise.by_steps, changes)))
         for mistake in exercise.mistakes
@@ -165,7 +175,7 @@ def test_mistakes_and_reference_can_all_be_told_apart(exercise):
         (name, other)
         for at, (name, results) in enumerate(made)
         for other, others in made[:at]
-        if name != other and alike(results, others)
+        if name != other and alike(results, others) and convincing(results, others, wanted)
     ]
     assert confused == []
 
@@ -595,6 +605,192 @@ def test_a_random_answer_is_called_that_and_not_mixed():
     assert (report.status, report.mistakes) == ("diagnosed", ("another answer each time",))
 
 
+# ---------------------------------------------------------------- classes
+
+STUB = """
+class MultiHead(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        {built}
+
+    def forward(self, query, key, value, mask=None):
+        \"\"\"Returns output (B, T_q, d_model) and weights (B, H, T_q, T_k).\"\"\"
+        {done}
+"""
+FOUR = "self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in range(4))"
+
+
+def class_of_a_cell(shell, source):
+    assert shell.run_cell(f"import torch\nfrom torch import nn\n{source}").success
+    return shell.user_ns["MultiHead"]
+
+
+@pytest.mark.parametrize(
+    ("built", "done", "told"),
+    [
+        ("...", "...", "in `__init__` and in `forward`"),
+        ("pass", "...", "in `__init__` and in `forward`"),
+        (FOUR, "...", "in `forward` with"),
+        ("...", "return query, self.W_q(key)", "in `__init__` with"),
+    ],
+)
+def test_class_with_an_empty_method_is_not_started(shell, built, done, told):
+    report = examine("multi_head_attention", class_of_a_cell(shell, STUB.format(built=built, done=done)))
+    assert report.status == "not started"
+    assert told in report.text
+
+
+def test_error_in_forward_points_at_the_readers_own_line_in_its_cell(shell):
+    source = STUB.format(built=FOUR, done="return self.W_q(query) @ self.W_k(key), mask")
+    report = examine("multi_head_attention", class_of_a_cell(shell, source))
+    assert report.status == "error"
+    assert "in line 11 of your cell, `return self.W_q(query) @ self.W_k(key), mask`" in report.text
+    assert "projections: fixed, at random, query (B=2, T_q=6, d_model=12), key (B=2, T_k=5, d_model=12)" in report.text
+
+
+def test_error_in_init_points_at_the_readers_own_line_in_its_cell(shell):
+    source = STUB.format(built="self.W_q = nn.Linear(d_modell, d_model)", done="return query, key")
+    report = examine("multi_head_attention", class_of_a_cell(shell, source))
+    assert report.status == "error"
+    assert "in line 7 of your cell, `self.W_q = nn.Linear(d_modell, d_model)`" in report.text
+    assert "NameError" in report.text
+
+
+def test_layers_before_super_are_told():
+    class MultiHead(torch.nn.Module):
+        def __init__(self, d_model, num_heads):
+            self.W_q = torch.nn.Linear(d_model, d_model)
+
+        def forward(self, query, key, value, mask=None):
+            return query, key
+
+    report = examine("multi_head_attention", MultiHead)
+    assert report.status == "error"
+    assert "begin with `super().__init__()`" in report.text
+    assert "`self.W_q = torch.nn.Linear(d_model, d_model)`" in report.text
+
+
+class NoInit(torch.nn.Module):
+    def forward(self, query, key, value, mask=None):
+        return query, key
+
+
+class OtherNames(answers_multi_head.FourLayers):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.W_out = self.W_o
+        del self.W_o
+
+    def forward(self, query, key, value, mask=None):
+        return query, key
+
+
+class ListOfTorch(torch.nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.heads = torch.nn.ModuleList(torch.nn.Linear(d_model, d_model // num_heads) for _ in range(num_heads))
+
+    def forward(self, query, key, value, mask=None):
+        return query, key
+
+
+class OtherShapes(OtherNames):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.W_o = torch.nn.Linear(self.d_k, d_model)
+        del self.W_out
+
+
+class OneTooMany(answers_multi_head.ProjectSplitAttendMergeProject):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.norm = torch.nn.LayerNorm(d_model)
+
+
+class TakesNothing(answers_multi_head.ProjectSplitAttendMergeProject):
+    def __init__(self):
+        super().__init__(12, 3)
+
+
+class MaskWithoutDefault(answers_multi_head.FourLayers):
+    def forward(self, query, key, value, mask):
+        return query, key
+
+
+class NoForward(answers_multi_head.FourLayers):
+    def foward(self, query, key, value, mask=None):
+        return query, key
+
+
+class NotAModule:
+    def __init__(self, d_model, num_heads):
+        self.num_heads = num_heads
+
+    def forward(self, query, key, value, mask=None):
+        return query, key
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (answers_multi_head.FoldedHeads(12, 3), "given a FoldedHeads that is built already"),
+        (as_in_the_formula, "given a function. This exercise asks for a class"),
+        (None, "given a NoneType. This exercise asks for a class"),
+        (NotAModule, "`class NotAModule(nn.Module):`"),
+        (NoForward, "`NoForward` has no method of that name"),
+        (NoInit, "`NoInit` has no method of that name"),
+        (TakesNothing, "`TakesNothing(d_model, num_heads)`, and yours does not take that"),
+        (MaskWithoutDefault, "missing a required argument: 'mask'"),
+        (OtherNames, "`W_out.weight` (12, 12)"),
+        (ListOfTorch, "`heads.0.weight` (4, 12)"),
+        (OtherShapes, "`W_o.weight` (12, 4)"),
+        (OneTooMany, "`norm.weight` (12,)"),
+    ],
+)
+def test_class_that_is_not_what_was_asked_for_is_told_what_was(answer, told):
+    report = examine("multi_head_attention", answer)
+    assert (report.status, report.mistakes) == ("error", ())
+    assert told in report.text
+    if "Other layers" in report.text:
+        assert "`W_q`, `W_k`, `W_v`, `W_o`, each an `nn.Linear(d_model, d_model)`" in report.text
+        assert "(12, 12) and a bias of shape (12,)" in report.text
+
+
+def test_plain_list_is_told_by_its_name_and_by_what_the_optimiser_sees():
+    report = examine("multi_head_attention", answers_multi_head.PlainList)
+    assert "`self.projections`" in report.text
+    assert "sees 0 parameters" in report.text
+    assert "sees 2 parameters" in examine("multi_head_attention", answers_multi_head.PlainDictionaryAndOneLayer).text
+
+
+def test_list_of_layers_that_are_attributes_too_is_no_mistake():
+    class Listed(answers_multi_head.ProjectSplitAttendMergeProject):
+        def __init__(self, d_model, num_heads):
+            super().__init__(d_model, num_heads)
+            self.all = [self.W_q, self.W_k, self.W_v, self.W_o]
+
+    assert examine("multi_head_attention", Listed).status == "correct"
+
+
+def test_bug_of_the_folded_heads_is_shown_on_two_samples_with_different_padding():
+    text = examine("find_the_bug_in_multi_head", answers_multi_head.FoldedHeads).text
+    mask = ast.literal_eval(re.search(r"^mask = (.*?)\n\n", text, re.DOTALL | re.MULTILINE)[1])
+    assert mask == [[[1, 1]], [[1, 0]]]
+    assert "projections: W_q, W_k, W_v and W_o are the identity, their biases 0" in text
+
+
+@pytest.mark.parametrize(
+    "function",
+    [answers_multi_head.ProjectSplitAttendMergeProject, answers_multi_head.PlainList, answers_multi_head.ResidualAdded],
+)
+def test_building_a_module_moves_no_random_state(shell, function):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    shown(check, "multi_head_attention", function)
+    shown(use, "multi_head_attention", function)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 # ---------------------------------------------------------------- whatever the function does
 
 
@@ -684,6 +880,8 @@ ODD_OF_ANY_KIND = [
     dict,
     torch.softmax,
     torch.nn.Linear,
+    torch.nn.Module,
+    torch.nn.MultiheadAttention,
     None,
     3,
     "padding_mask",
@@ -695,13 +893,14 @@ def named(odd):
     return getattr(odd, "__name__", type(odd).__name__)
 
 
+@pytest.mark.parametrize("exercise_id", ["padding_mask", "multi_head_attention"])
 @pytest.mark.parametrize("odd", ODD_OF_ANY_KIND, ids=named)
-def test_check_raises_only_when_it_is_strict(shell, odd):
-    (data,) = shown(check, "padding_mask", odd)
+def test_check_raises_only_when_it_is_strict(shell, odd, exercise_id):
+    (data,) = shown(check, exercise_id, odd)
     assert data["text/plain"]
     assert not data["text/plain"].startswith("Correct")
-    with pytest.raises(ExerciseError, match="padding_mask"):
-        shown(check, "padding_mask", odd, strict=True)
+    with pytest.raises(ExerciseError, match=exercise_id):
+        shown(check, exercise_id, odd, strict=True)
 
 
 def changes_the_grad_mode(Q, K, V):

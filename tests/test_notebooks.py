@@ -135,7 +135,7 @@ def test_exercises_are_known_and_wait_for_the_reader(notebook):
         assert ("exercise" in tags(cell)) == bool(asked), cell.source
         for exercise_id, name in asked:
             assert exercise_id in EXERCISES
-            assert f"def {name}(" in cell.source
+            assert re.search(rf"^(def|class) {name}\(", cell.source, re.MULTILINE)
             assert "**Correct.**" not in str(cell.outputs), f"the stored {exercise_id} is solved"
 
 

@@ -6,11 +6,21 @@ from utils.exercises import (
     encoder_decoder,
     luong_scores,
     masks,
+    multi_head,
     recurrent_attention,
     scaled_dot_product,
 )
 
-TOPICS = (encoder_decoder, recurrent_attention, luong_scores, alignment, decoder_steps, scaled_dot_product, masks)
+TOPICS = (
+    encoder_decoder,
+    recurrent_attention,
+    luong_scores,
+    alignment,
+    decoder_steps,
+    scaled_dot_product,
+    masks,
+    multi_head,
+)
 EXERCISES = {exercise.id: exercise for topic in TOPICS for exercise in topic.EXERCISES}
 
 

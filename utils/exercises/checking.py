@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from collections import Counter
 
@@ -9,6 +10,7 @@ from IPython.display import Markdown, display
 
 from utils.exercises.catalogue import find
 from utils.exercises.diagnosing import Report, diagnose
+from utils.exercises.modules import refuse
 from utils.exercises.wording import with_article
 from utils.training import one_thread
 
@@ -24,7 +26,7 @@ def check(exercise_id, function, strict=False):
 
     Args:
         exercise_id: the exercise, as its text names it.
-        function: the reader's function.
+        function: the reader's function, or the class where a class is asked for.
         strict: raise instead of only telling, as tests want it.
 
     Raises:
@@ -46,17 +48,18 @@ def hint(exercise_id):
 
 
 def solution(exercise_id):
-    """Show the source of the function in `utils` that solves the exercise."""
+    """Show the source of the function or class in `utils` that solves the exercise."""
     reference = find(exercise_id).reference
     place = f"{reference.__module__.replace('.', '/')}.py"
     display(Markdown(f"`{reference.__name__}` in `{place}`:\n```python\n{inspect.getsource(reference)}```"))
 
 
 def use(exercise_id, function):
-    """The reader's function where it is correct, otherwise the course's, with a notice.
+    """The reader's function (or class) where it is correct, otherwise the course's, with a notice.
 
     Returns:
-        A function that solves the exercise, so that the cells below can be run in any case.
+        A function, or a class where one is asked for, that solves the exercise, so that the cells below can be run in
+        any case.
     """
     reference = find(exercise_id).reference
     if function is not reference and examine(exercise_id, function).status == "correct":
@@ -79,20 +82,27 @@ def examine(exercise_id, function):
         A Report. It raises nothing that the function raises.
     """
     exercise = find(exercise_id)
+    if exercise.run is not None and (refusal := refuse(exercise_id, function)):
+        return Report("error", refusal)
     if not callable(function):
         return Report(
             "error",
             f"**Not a function.** `check` was given {with_article(type(function))}. Give it the function itself, "
             f"without calling it: `check({exercise_id!r}, your_function)`.",
         )
-    if _is_empty(function):
-        return Report("not started", "**Not started.** Replace the `...` with your code and run the cell again.")
+    methods = {} if exercise.run is None else vars(function)
+    empty = [f"`{name}`" for name in ("__init__", "forward") if name in methods and _is_empty(methods[name])]
+    if empty or _is_empty(function):
+        where = f" in {' and in '.join(empty)}" if empty else ""
+        return Report(
+            "not started", f"**Not started.** Replace the `...`{where} with your code and run the cell again."
+        )
     with one_thread():  # tensors of a hundred numbers are many times slower on two threads than on one
-        return diagnose(exercise, function)
+        return diagnose(exercise, function if exercise.run is None else exercise.run(function))
 
 
 def _is_empty(function):
-    """Whether the body is only a docstring, `...` or `pass`."""
+    """Whether the body is only a docstring, `...`, `pass` or the call of `super().__init__`."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -100,6 +110,8 @@ def _is_empty(function):
     if not isinstance(tree.body[0], ast.FunctionDef):
         return False
     return all(
-        isinstance(line, ast.Pass) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        isinstance(line, ast.Pass)
+        or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        or re.fullmatch(r"super\(.*\)\.__init__\(\)", ast.unparse(line))
         for line in tree.body[0].body
     )

@@ -8,7 +8,7 @@ from itertools import combinations
 import torch
 
 from utils.exercises.catalogue import find
-from utils.exercises.exercise import Probe
+from utils.exercises.exercise import Probe, Unfit
 from utils.exercises.observing import agree, call, observe, readers_line, same_error, same_kind, tensors_equal
 from utils.exercises.wording import describe, dimensions, kind_of, named_sizes, numbers, side_by_side
 
@@ -38,6 +38,10 @@ class Report:
 
 def diagnose(exercise, function):
     """Run a function on every probe of an exercise and say what there is to say of it.
+
+    Args:
+        exercise: an Exercise.
+        function: takes the probe's arguments; for a class, what `exercise.run` makes of it.
 
     Returns:
         A Report.
@@ -84,6 +88,14 @@ def _diagnosed(mistakes, text):
     return Report("diagnosed", text, tuple(mistakes))
 
 
+def _unfit(exercise, function, seen, wanted, failing):
+    """The answer cannot even be run: a class that is not built as the exercise asks."""
+    error = next((one.error for one in seen if isinstance(one.error, Unfit)), None)
+    if error is None:
+        return None
+    return _diagnosed([error.mistake], str(error)) if error.mistake else Report("error", str(error))
+
+
 def _changed_in_place(exercise, function, seen, wanted, failing):
     names = sorted({name for one in seen for name in one.changed})
     if not names:
@@ -118,7 +130,8 @@ def _correct(exercise, function, seen, wanted, failing):
 
 def _known_mistakes(exercise, function, seen, wanted, failing):
     """The first known mistake, or two at once, that gives the same on every probe."""
-    order = failing + [at for at in range(len(seen)) if at not in failing]
+    # Probes without gradients first, as they take a fraction of the time; of these, those that fail.
+    order = sorted(range(len(seen)), key=lambda at: (exercise.probes[at].gradients, at not in failing))
     for way, (mistakes, _) in enumerate(_changes(exercise.id)):
         convinced = False
         for at in order:
@@ -189,7 +202,10 @@ def _error(exercise, function, seen, wanted, failing):
     if at is None:
         return None
     error, probe = seen[at].error, exercise.probes[at]
-    inputs = ", ".join(describe(name, value, probe.sizes) for name, value in probe.arguments.items())
+    inputs = ", ".join(
+        f"{name}: {probe.told[name]}" if name in probe.told else describe(name, value, probe.sizes)
+        for name, value in probe.arguments.items()
+    )
     line, where = readers_line(error, function), ""
     if line and not seen[at].in_backward:
         where = f" in line {line[0]} of your cell" + (f", `{line[1]}`" if line[1] else "")
@@ -198,6 +214,8 @@ def _error(exercise, function, seen, wanted, failing):
         meaning = "Which line writes into a tensor that the gradient still needs (a method that ends in `_`, `+=`)?"
     elif isinstance(error, TypeError) and line is None:
         meaning = f"It was called with {len(probe.arguments)} arguments, {', '.join(probe.arguments)}."
+    elif isinstance(error, AttributeError) and "Module.__init__() call" in str(error):
+        meaning = "Does your `__init__` begin with `super().__init__()`?"
     elif isinstance(error, NameError):
         meaning = "Is that name defined inside your function, or imported?"
     elif isinstance(error, (RuntimeError, ValueError)) and any(word in str(error) for word in ("size", "shape")):
@@ -294,7 +312,10 @@ def _wrong(exercise, function, seen, wanted, failing):
             break
     else:
         return Report("wrong", "**Not right yet.**")
-    inputs = "\n".join(f"{name} = {numbers(value)}" for name, value in probe.arguments.items())
+    inputs = "\n".join(
+        f"{name}: {probe.told[name]}" if name in probe.told else f"{name} = {numbers(value)}"
+        for name, value in probe.arguments.items()
+    )
     tables = [
         side_by_side(name, numbers(expected.results[name]), numbers(got.results[name]))
         for name in exercise.returns
@@ -321,6 +342,7 @@ def _wrong(exercise, function, seen, wanted, failing):
 
 
 LOOKS = (
+    _unfit,
     _changed_in_place,
     _correct,
     _known_mistakes,

@@ -1,7 +1,7 @@
 """What an exercise is made of: probes to run a function on, mistakes to compare it with, hints."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -14,12 +14,14 @@ class Probe:
         arguments: by name; tensors are cloned for each call. A function among them is shown by its docstring.
         sizes: the length of each named dimension, so that a shape can be told in names.
         gradients: whether the gradients with respect to floating-point arguments are compared too.
+        told: arguments that are shown in these words instead of by their numbers.
     """
 
     name: str
     arguments: dict[str, Any]
     sizes: dict[str, int]
     gradients: bool = False
+    told: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Exercise:
 
     Attributes:
         id: the name that `check` takes.
-        reference: the function of `utils` that solves it.
+        reference: the function or class of `utils` that solves it.
         returns: by name, the named dimensions of each tensor that it returns; None where they depend on
             the input.
         by_steps: the reference once more, as `by_steps(changes, **arguments)`, with steps to change.
@@ -59,6 +61,7 @@ class Exercise:
         half_mistake: what is told when it fails there in a known way.
         shared: the arguments that belong to all samples alike, such as a matrix of weights: those without a batch axis.
         given: for find-the-bug, the name of the mistake in the code that the reader is given.
+        run: where the answer is a class, `run(cls)` is the function of the probe's arguments that stands for it.
     """
 
     id: str
@@ -76,3 +79,16 @@ class Exercise:
     half_mistake: Mistake | None = None
     shared: tuple[str, ...] = ()
     given: str | None = None
+    run: Callable | None = None
+
+
+class Unfit(Exception):
+    """Raised by `Exercise.run`: an answer that cannot be run as its exercise asks. Its text is what the reader is told.
+
+    Attributes:
+        mistake: the name of the mistake, where it is a known one.
+    """
+
+    def __init__(self, text, mistake=None):
+        super().__init__(text)
+        self.mistake = mistake

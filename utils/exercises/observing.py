@@ -1,6 +1,7 @@
 """Run a function on a probe and take down everything about the call that can be compared."""
 
 import contextlib
+import inspect
 import io
 import random
 import traceback
@@ -167,7 +168,7 @@ def readers_line(error, function):
     Returns:
         (line number within its cell, source text), or None where the error never reached that code.
     """
-    own = getattr(getattr(function, "__code__", None), "co_filename", None)
+    own = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", None)
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -1,5 +1,7 @@
 """How tensors, shapes and whatever a function returned are put into words for the reader."""
 
+import re
+
 import numpy as np
 import torch
 
@@ -12,11 +14,12 @@ def numbers(value):
     if not isinstance(value, torch.Tensor):
         return value.__doc__ if callable(value) else repr(value)
     array = (value.float() if value.dtype == torch.bfloat16 else value).detach().numpy()
-    if array.ndim == 3 and len(array) == 1:
+    if array.ndim in (3, 4) and len(array) == 1:
         array = array[0]
     if array.dtype == bool or (np.isfinite(array) & (array == np.round(array))).all():
         array = array.astype(int)
-    return np.array2string(array, precision=3, suppress_small=True, separator=", ")
+    # numpy puts an empty line between matrices and two between blocks of them; the brackets tell as much.
+    return re.sub(r"\n+", "\n", np.array2string(array, precision=3, suppress_small=True, separator=", "))
 
 
 def side_by_side(name, expected, got):
