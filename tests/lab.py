@@ -227,7 +227,7 @@ class ShownExplorer:
                 box.press("Enter"),
             )
         if self.box.locator(".widget-hbox > .widget-toggle-button").count():
-            found["grid"] = lambda: self.box.locator(".widget-hbox > .widget-toggle-button").nth(8).click()
+            found["grid"] = lambda: self.box.locator(".widget-hbox > .widget-toggle-button").last.click()
         return found
 
     @staticmethod

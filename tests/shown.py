@@ -8,8 +8,10 @@ import torch
 
 from utils.attention import scaled_dot_product_attention
 from utils.explorers import (
+    follow_one_number,
     mask_laboratory,
     one_query_steps,
+    pick_heads,
     predict_the_alignment,
     score_scaling,
     translate_your_own,
@@ -111,7 +113,47 @@ def own_sentence():
     return translate_your_own({"general": WordByWord(2.0), "additive": WordByWord(0.5)}, *vocabularies())
 
 
-MAKERS = [steps, scaling, laboratory, by_length, alignment, own_sentence]
+def numbered(T, d_model):
+    """Numbers that say where they come from: the tens are the token, from 1, the ones the feature."""
+    return torch.tensor([[10 * (token + 1) + feature for feature in range(d_model)] for token in range(T)])
+
+
+def one_number():
+    return follow_one_number(numbered(3, 8), 2)
+
+
+def one_number_of_more():
+    return follow_one_number(numbered(4, 6), 3)
+
+
+QUESTIONS, ITEMS = ["C, F", "F, P", "A, C", "K, A"], ["C=7", "F=12", "P=3", "A=15", "K=0", "M=9"]
+
+
+def head_weights(H):
+    return (3 * torch.randn(H, 4, 6, generator=torch.Generator().manual_seed(0))).softmax(-1)
+
+
+def made_up_accuracy(on):
+    """Heads with even numbers add to the first answer, the others to the second."""
+    first, second = sum(on[::2]) / len(on[::2]), sum(on[1::2]) / len(on[1::2])
+    return max(first, 1 / 16), max(second, 1 / 16), min(first, second)
+
+
+def picked_heads():
+    return pick_heads(head_weights(8), QUESTIONS, ITEMS, made_up_accuracy)
+
+
+MAKERS = [
+    steps,
+    scaling,
+    laboratory,
+    by_length,
+    alignment,
+    own_sentence,
+    one_number,
+    one_number_of_more,
+    picked_heads,
+]
 TEXTS = [
     "she loves her cat",
     "She loves her cat, and I don't see the 2 zebras.",
@@ -132,6 +174,10 @@ def values_of(control):
         flipped = [[[c ^ ((i, j) == at) for j, c in enumerate(row)] for i, row in enumerate(causal)]
                    for at in itertools.product(range(6), repeat=2)]  # fmt: skip
         return [tuple(map(tuple, mask)) for mask in flipped]
+    if hasattr(control, "toggles"):
+        heads = range(len(control.toggles))
+        alone = [tuple(head == other for other in heads) for head in heads]
+        return [*alone, *(tuple(not on for on in one) for one in alone), (True,) * len(heads), (False,) * len(heads)]
     if hasattr(control, "sliders"):
         words = sum(slider.layout.display != "none" for slider in control.sliders)
         rest = (0,) * (len(control.sliders) - words)
@@ -150,6 +196,9 @@ def set_value(control, value):
         for buttons, row in zip(control.buttons, value, strict=True):
             for button, allowed in zip(buttons, row, strict=True):
                 button.value = allowed
+    elif hasattr(control, "toggles"):
+        for toggle, on in zip(control.toggles, value, strict=True):
+            toggle.value = on
     elif hasattr(control, "sliders"):
         for slider, number in zip(control.sliders, value, strict=True):
             slider.value = number

@@ -4,6 +4,7 @@ import gc
 import io
 import itertools
 import weakref
+from collections import Counter
 
 import ipywidgets as widgets
 import matplotlib.pyplot as plt
@@ -12,15 +13,22 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 from shown import (
+    ITEMS,
     MAKERS,
+    QUESTIONS,
     TEXTS,
     WIDTHS,
     aligned,
     alignment,
     by_length,
+    head_weights,
     held_out,
     laboratory,
+    made_up_accuracy,
+    numbered,
+    one_number,
     own_sentence,
+    picked_heads,
     scaling,
     set_value,
     steps,
@@ -29,10 +37,12 @@ from shown import (
 )
 
 from utils import page
-from utils.attention import LuongAttention
+from utils.attention import LuongAttention, merge_heads, split_heads
 from utils.explorers import (
     Explorer,
     explorer,
+    follow_one_number,
+    pick_heads,
     predict_the_alignment,
     translate_your_own,
     translations_by_length,
@@ -150,7 +160,7 @@ def test_a_button_says_and_does_what_it_shows():
     grid.buttons[0][1].value = True
     assert grid.buttons[0][1].description == "1"
     assert grid.value[0][1] is True
-    assert grid.ready_made.value is None  # no longer the ready-made mask
+    assert grid.ready_made.label == "as pressed"  # no longer the ready-made mask
     grid.buttons[0][1].value = False
     assert dict(grid.ready_made.options)["causal"] == grid.ready_made.value
 
@@ -419,6 +429,247 @@ def test_a_model_without_attention_has_no_map():
         translate_your_own({"plain": untrained(None)}, *vocabularies())
 
 
+# Lesson 04
+
+WAYS_TO_SPLIT = ["right", "split without transpose", "merged without transpose"]
+
+
+def torch_stages(x, H, way):
+    """The four stages as lesson 04 writes them, with its axis B."""
+    B, (T, d_model) = 1, x.shape
+    x = x.unsqueeze(0)
+    cut = x.view(B, H, T, d_model // H) if way == WAYS_TO_SPLIT[1] else x.view(B, T, H, d_model // H)
+    heads = cut if way == WAYS_TO_SPLIT[1] else split_heads(x, H)
+    merged = heads.reshape(B, T, d_model) if way == WAYS_TO_SPLIT[2] else merge_heads(heads)
+    return [stage[0] for stage in (x, cut, heads, merged)]
+
+
+def drawn(shown):
+    """The texts of a picture of `follow_one_number` by kind, and what is outlined and what has a corner."""
+    figure, _ = shown._draw(**shown.values)
+    cells, _, corners, numbers, frames, names, steps, indices = figure.axes[0].collections
+    outlined, marked = (
+        {
+            tuple((path.vertices[:4].min(axis=0) + path.vertices[:4].max(axis=0)).round(3) / 2)
+            for path in part.get_paths()
+        }
+        for part in (frames, cells)
+    )
+    places = [tuple(place) for place in numbers.get_offsets().round(3)]
+    assert marked == set(places)  # a number stands in the middle of each cell
+    framed = [label for label, place in zip(numbers.labels, places, strict=True) if place in outlined]
+    return numbers.labels, names.labels, steps.labels, indices.labels, framed, len(corners.get_paths())
+
+
+@pytest.mark.parametrize(("T", "d_model", "H"), [(3, 8, 2), (4, 6, 3), (2, 4, 4), (5, 8, 2)])
+@pytest.mark.parametrize("way", WAYS_TO_SPLIT)
+def test_a_number_goes_where_torch_puts_it(T, d_model, H, way):
+    x = numbered(T, d_model)
+    shown = follow_one_number(x, H)
+    shown.controls["way"].value = way
+    stages, right = torch_stages(x, H, way), torch_stages(x, H, "right")
+    due = [
+        right[0],
+        right[1] if stages[1].shape == right[1].shape and way != WAYS_TO_SPLIT[1] else right[2],
+        *right[2:],
+    ]
+    for token, feature in [(0, 0), (T - 1, 0), (T // 2, d_model - 1)]:
+        shown.controls["token"].value, shown.controls["feature"].value = token, feature
+        number = int(x[token, feature])
+        numbers, names, _, indices, framed, corners = drawn(shown)
+        assert numbers == [str(n) for stage in stages for n in stage.flatten().tolist()]
+        assert indices == [str((stage == number).nonzero()[0].tolist()) for stage in stages]
+        assert framed == [str(number)] * 4
+        assert corners == sum(int((stage != wanted).sum()) for stage, wanted in zip(stages, due, strict=True))
+        assert (corners == 0) == (way == "right")
+        assert names.count("token") == 4
+        assert all(names.count(f"head {head}") == (2 if d_model > H else 0) for head in range(H))
+        out = int((stages[-1] != x).sum())
+        at = (stages[-1] == number).nonzero()[0].tolist()
+        if way == "right":
+            assert shown.sentence.endswith(f"{x.numel()} of {x.numel()} numbers are where they were, {number} at {at}.")
+        else:
+            where = f"{number} is at {at}{' again' if at == [token, feature] else f', not at [{token}, {feature}]'}"
+            assert shown.sentence.endswith(f"{where}, and {out} of {x.numel()} numbers are out of place.")
+
+
+def test_what_is_wrong_is_told_of_the_head_in_question():
+    shown = one_number()
+    assert shown.sentence.startswith("23 is feature 3 of token 1.")
+    assert "head 0 gets 10 to 13, 20 to 23 and 30 to 33, a row a token" in shown.sentence
+    shown.controls["way"].value = "split without transpose"
+    assert "23 of token 1 becomes part of head 0's row 2, the model's token 2." in shown.sentence
+    assert (
+        "Head 0 gets 10 to 13, 14 to 17 and 20 to 23 for its 3 tokens: its row 1 holds token 0's features 4 to 7."
+        in shown.sentence
+    )
+    shown.controls["token"].value = 2
+    assert "Head 1 gets 24 to 27, 30 to 33 and 34 to 37" in shown.sentence
+    assert "its row 0 holds token 1's features 4 to 7." in shown.sentence
+    shown.controls["way"].value = "merged without transpose"
+    assert "Row 1 of the result holds 30 to 33 and 14 to 17, of tokens 2 and 0; 33 is at [1, 3]" in shown.sentence
+
+
+def test_the_steps_are_named_with_their_shapes():
+    shown = one_number()
+    for way, shape, left_out in zip(
+        WAYS_TO_SPLIT, ["T, H", "H, T", "T, H"], ["", "no transpose", "reshape alone"], strict=True
+    ):
+        shown.controls["way"].value = way
+        _, _, steps, _, _, _ = drawn(shown)
+        assert steps[:2] == ["x", "view"]
+        assert steps[4:] == ["(T, d_model)", f"({shape}, d_k)", "(H, T, d_k)", "(T, d_model)"]
+        assert left_out in [*steps, ""]
+
+
+def test_numbers_that_do_not_follow_each_other_are_told_one_by_one():
+    shown = follow_one_number(torch.tensor([[5.0, 0.0, 7.0, 2.0], [40.0, 99.0, 8.0, 1.0]]), 2)
+    assert shown.sentence.startswith("99 is feature 1 of token 1.")
+    assert "head 0 gets 5 0 and 40 99" in shown.sentence
+
+
+@pytest.mark.parametrize(
+    ("x", "num_heads", "error", "message"),
+    [
+        ([[1, 2]], 2, TypeError, "x is a list; expected a torch.Tensor"),
+        (numbered(3, 8).unsqueeze(0), 2, ValueError, r"x has shape \(1, 3, 8\); expected \(T, d_model\)"),
+        (numbered(3, 8), 3, ValueError, "d_model=8 is not divisible by num_heads=3"),
+        (numbered(3, 8), 2.0, TypeError, "num_heads=2.0 is a float"),
+        (numbered(3, 8), 1, ValueError, "T=3 and num_heads=1; expected at least 2 of each"),
+        (numbered(1, 8), 2, ValueError, "T=1 and num_heads=2; expected at least 2 of each"),
+        (numbered(3, 9), 3, ValueError, r"x has shape \(3, 9\) and num_heads=3; expected d_model up to 8"),
+        (numbered(5, 8), 4, ValueError, r"x has shape \(5, 8\) and num_heads=4; .* up to 16"),
+        (numbered(3, 8) + 0.5, 2, ValueError, "expected whole ones from 0 to 99, all different"),
+        (numbered(3, 8) // 2, 2, ValueError, "all different"),
+        (numbered(3, 8) + 80, 2, ValueError, "from 0 to 99"),
+    ],
+)
+def test_only_numbers_that_can_be_followed(x, num_heads, error, message):
+    with pytest.raises(error, match=message):
+        follow_one_number(x, num_heads)
+
+
+def switched(*on, of=8):
+    return tuple(head in on for head in range(of))
+
+
+@pytest.mark.parametrize(
+    ("on", "said"),
+    [
+        (switched(*range(8)), "All 8 heads are on"),
+        (switched(), "No head is on"),
+        (switched(3), "Head 3 is on"),
+        (switched(1, 4), "Heads 1 and 4 are on"),
+        (switched(0, 2, 7), "Heads 0, 2 and 7 are on"),
+    ],
+)
+def test_the_heads_that_are_on_and_their_answers_are_told(on, said):
+    shown = picked_heads()
+    set_value(shown.controls["heads"], on)
+    first, second, both = made_up_accuracy(on)
+    told = f"{said}: first answer right {first:.2f}, second {second:.2f}, both {both:.2f}."
+    assert shown.sentence == told
+    shown.controls["show"].value = "average of those on"
+    assert shown.sentence.startswith(told)
+    if not any(on):
+        assert shown.sentence.endswith("There is nothing to average.")
+        return
+    average = head_weights(8)[torch.tensor(on)].mean(dim=0)
+    row, column = divmod(int(average.argmax()), 6)
+    assert shown.sentence.endswith(f'is {average.max():.2f}, from "{QUESTIONS[row]}" to {ITEMS[column]}.')
+
+
+def test_what_is_off_is_covered_and_not_in_the_average():
+    shown, weights = picked_heads(), head_weights(8)
+    set_value(shown.controls["heads"], switched(1, 4))
+    figure, _ = shown._draw(**shown.values)
+    maps = [axes for axes in figure.axes if axes.images]
+    assert len(maps) == 8
+    for head, axes in enumerate(maps):
+        on = head in (1, 4)
+        assert [cover.get_visible() for cover in axes.patches] == [not on]
+        assert axes.get_title(loc="left") == (f"head {head}" if on else f"head {head}, off")
+        torch.testing.assert_close(torch.tensor(axes.images[0].get_array().data), weights[head])
+    shown.controls["show"].value = "average of those on"
+    figure, _ = shown._draw(**shown.values)
+    (image,) = (axes.images[0] for axes in figure.axes if axes.images)
+    torch.testing.assert_close(torch.tensor(image.get_array().data), weights[[1, 4]].mean(dim=0))
+    others = weights[[0, 1, 5, 6, 4, 7, 2, 3]]  # the same two where they were, the rest elsewhere
+    again = pick_heads(others, QUESTIONS, ITEMS, made_up_accuracy)
+    set_value(again.controls["heads"], switched(1, 4))
+    assert again.png != shown.png
+    again.controls["show"].value = "average of those on"
+    assert again.png == shown.png
+
+
+def test_the_accuracy_is_measured_once_for_each_choice_of_heads():
+    asked = Counter()
+
+    def accuracy(on):
+        asked[on] += 1
+        return made_up_accuracy(on)
+
+    shown = pick_heads(head_weights(8), QUESTIONS, ITEMS, accuracy)
+    heads, show = shown.controls["heads"], shown.controls["show"]
+    for _ in range(2):
+        for value in (switched(3), switched(), switched(3), switched(*range(8))):
+            heads.ready_made.value = value
+            for way in values_of(show):
+                show.value = way
+    assert asked == dict.fromkeys([switched(3), switched(), switched(*range(8))], 1)
+
+
+def test_each_move_of_the_heads_is_one_change():
+    heads = picked_heads().controls["heads"]
+    changes = []
+    heads.observe(lambda change: changes.append(change["new"]), names="value")
+    heads.ready_made.value = dict(heads.ready_made.options)["no head"]
+    assert changes == [switched()]
+    assert [toggle.description for toggle in heads.toggles] == [f"head {head} off" for head in range(8)]
+    heads.toggles[5].value = True
+    assert changes[1:] == [switched(5)]
+    assert heads.toggles[5].description == "head 5 on"
+    assert heads.ready_made.label == "only head 5"
+    heads.toggles[2].value = True
+    assert changes[2:] == [switched(2, 5)]
+    assert heads.ready_made.label == "as pressed"  # and not blank
+    assert len(changes) == 3
+
+
+@pytest.mark.parametrize("H", [1, 2, 5, 8])
+def test_one_to_eight_heads_and_one_size_of_picture(H):
+    shown = pick_heads(head_weights(H).requires_grad_(), QUESTIONS, ITEMS, lambda on: (0.5, 0.25, 0.125))
+    sizes = set()
+    for way in values_of(shown.controls["show"]):
+        shown.controls["show"].value = way
+        assert "first answer right 0.50, second 0.25, both 0.12." in shown.sentence
+        sizes.add(Image.open(io.BytesIO(shown.png)).size)
+    assert len(sizes) == 1
+    assert len(shown.controls["heads"].toggles) == H
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"weights": [[1.0]]}, TypeError, "weights is a list; expected a torch.Tensor"),
+        ({"weights": head_weights(8)[0]}, ValueError, r"weights has shape \(4, 6\); expected \(H, T_q, T_k\)"),
+        ({"weights": head_weights(9)}, ValueError, r"shape \(9, 4, 6\), so 9 heads; expected 8 or fewer"),
+        (
+            {"weights": head_weights(8) * 2 - 1},
+            ValueError,
+            r"weights runs from -1\.00 to .*; expected weights from 0 to 1",
+        ),
+        ({"question_names": ["a"]}, ValueError, r"question_names has 1 names but .* \(8, 4, 6\); expected 4"),
+        ({"item_names": ["a"] * 4}, ValueError, r"item_names has 4 names but .* \(8, 4, 6\); expected 6"),
+        ({"accuracy": lambda on: (1.0, 1.0)}, ValueError, "accuracy returned 2 numbers; expected 3"),
+    ],
+)
+def test_only_maps_and_answers_that_fit(change, error, message):
+    right = {"weights": head_weights(8), "question_names": QUESTIONS, "item_names": ITEMS, "accuracy": made_up_accuracy}
+    with pytest.raises(error, match=message):
+        pick_heads(**{**right, **change})
+
+
 def failing_explorer():
     figure = Figure(figsize=(5, 3))
     explorer.FigureCanvasAgg(figure)
@@ -478,7 +729,7 @@ def test_the_picture_on_the_page_has_a_size_and_a_text():
 def test_only_widgets_that_colab_has():
     """What ipywidgets 7.7.1, as in Colab, does not have stays out."""
     allowed = {"ToggleButtons", "SelectionSlider", "IntSlider", "Dropdown", "ToggleButton", "Text"}
-    allowed |= {"HTML", "HBox", "VBox", "MaskGrid", "WeightSliders"}
+    allowed |= {"HTML", "HBox", "VBox", "MaskGrid", "WeightSliders", "HeadButtons"}
 
     def walk(widget):
         yield type(widget).__name__

@@ -2,13 +2,16 @@
 
 from utils.explorers.bahdanau_and_luong import predict_the_alignment, translate_your_own
 from utils.explorers.explorer import Explorer
+from utils.explorers.multi_head import follow_one_number, pick_heads
 from utils.explorers.scaled_dot_product import mask_laboratory, one_query_steps, score_scaling
 from utils.explorers.seq2seq_bottleneck import translations_by_length
 
 __all__ = [
     "Explorer",
+    "follow_one_number",
     "mask_laboratory",
     "one_query_steps",
+    "pick_heads",
     "predict_the_alignment",
     "score_scaling",
     "translate_your_own",
