@@ -115,14 +115,14 @@ def value_and_gradients(attention, Q, K, V, mask, dtype):
     return {"output": output.detach(), "dQ": Q.grad, "dK": K.grad, "dV": V.grad}
 
 
-def assert_close(actual, expected, dtype, name):
-    """Equal but for rounding in `dtype`; `expected` is in a higher precision, or the same."""
+def assert_close(actual, expected, dtype, name, times=1):
+    """Equal but for rounding in `dtype`, `times` what is usual; `expected` is in a higher precision, or the same."""
     unit = torch.finfo(dtype).eps * max(1.0, expected.abs().max().item() if expected.numel() else 0.0)
     torch.testing.assert_close(
         actual.double(),
         expected.double(),
         rtol=0.0,
-        atol=ROUNDINGS[dtype] * unit,
+        atol=times * ROUNDINGS[dtype] * unit,
         msg=lambda message: f"{name}: {message}",
     )
 

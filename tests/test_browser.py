@@ -128,6 +128,52 @@ def luong_step(embedded, state, keys, cell, attention):
 """,
         "The previous state asks.",
     ),
+    "split_heads": (
+        """
+def split_heads(x, num_heads):
+    B, T, d_model = x.shape
+    return x.view(B, num_heads, T, d_model // num_heads)
+""",
+        "Split by view without a transpose.",
+    ),
+    "merge_heads": (
+        """
+def merge_heads(heads):
+    B, H, T, d_k = heads.shape
+    return heads.transpose(1, 2).view(B, T, H * d_k)
+""",
+        "View after transpose.",
+    ),
+    "multi_head_attention": (
+        """
+class MultiHead(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.projections = [nn.Linear(d_model, d_model) for _ in range(4)]
+
+    def forward(self, query, key, value, mask=None):
+        Q, K, V = (split_heads(W(x), self.num_heads) for W, x in zip(self.projections, (query, key, value)))
+        heads, weights = scaled_dot_product_attention(Q, K, V, None if mask is None else mask.unsqueeze(1))
+        return self.projections[3](merge_heads(heads)), weights
+""",
+        "Projections in a plain list.",
+    ),
+    "find_the_bug_in_multi_head": (
+        """
+class FoldedHeads(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        Q, K, V = (split_heads(x, self.num_heads) for x in (self.W_q(query), self.W_k(key), self.W_v(value)))
+        heads, weights = scaled_dot_product_attention(Q, K, V)
+        return self.W_o(merge_heads(heads)), weights
+""",
+        "Mask ignored.",
+    ),
 }
 
 

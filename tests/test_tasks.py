@@ -13,10 +13,13 @@ from utils import grammar
 from utils.tasks import (
     BOS,
     EOS,
+    LOOKUP_KEYS,
+    LOOKUP_VALUES,
     PAD,
     SPECIAL_TOKENS,
     UNKNOWN,
     Vocabulary,
+    lookups,
     make_batch,
     make_batches,
     reversal,
@@ -323,6 +326,57 @@ def test_sentences_of_the_language_are_batched_with_little_padding():
     assert padding(make_batches(pairs, 20, *vocabularies())) < 0.1 < padding(unsorted)
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 30), st.integers(2, len(LOOKUP_KEYS)), st.integers(1, 12), st.integers(0, 2**32))
+def test_a_question_asks_for_the_values_of_two_of_the_items(sets, items, questions, seed):
+    """Entry by entry: no key and no value twice in a set, two keys to a question, and the values that go with them."""
+    found = lookups(sets, seed, items, questions)
+    assert found.keys.shape == found.values.shape == (sets, items)
+    assert found.asked.shape == found.answers.shape == found.places.shape == (sets, questions, 2)
+    for keys, values, asked, answers, places in zip(
+        *(x.tolist() for x in (found.keys, found.values, found.asked, found.answers, found.places)), strict=True
+    ):
+        assert len(set(keys)) == len(set(values)) == items
+        assert set(keys) <= set(range(len(LOOKUP_KEYS)))
+        assert set(values) <= set(range(LOOKUP_VALUES))
+        value_of = dict(zip(keys, values, strict=True))
+        assert all(first != second for first, second in asked)
+        assert [[keys[at] for at in pair] for pair in places] == asked
+        assert [[value_of[key] for key in pair] for pair in asked] == answers
+
+
+def test_the_seed_alone_fixes_the_lookups():
+    """Nothing else is drawn from and nothing else is changed; `sets`, `items` and `questions` have an effect too."""
+
+    def drawn(*arguments, **sizes):
+        return [x.tolist() for x in vars(lookups(*arguments, **sizes)).values()]
+
+    state = torch.get_rng_state()
+    first = drawn(20, 3)
+    torch.rand(1)
+    assert drawn(20, 3) == first == drawn(20, 3, items=6, questions=4)
+    assert all(one != other for one, other in zip(first, drawn(20, 4), strict=True))
+    torch.set_rng_state(state)
+    drawn(20, 3)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_every_key_value_and_pair_of_places_is_as_frequent_as_any_other():
+    """6000 sets: each count is within five standard deviations of what a fair draw gives."""
+    found = lookups(6000, 0)
+    pairs = found.places[..., 0] * 6 + found.places[..., 1]
+    first = [found.keys[:, 0], found.values[:, 0], found.keys[:, -1], found.values[:, -1], found.asked[:, 0, 0]]
+    for drawn, kinds in (*((x, 16) for x in first), (found.keys, 16), (found.values, 16), (pairs, 36)):
+        counts = drawn.flatten().bincount(minlength=kinds).double()
+        possible = 30 if kinds == 36 else kinds  # a place is never paired with itself
+        share, n = 1 / possible, drawn.numel()
+        assert int((counts > 0).sum()) == possible
+        assert ((counts[counts > 0] - n * share).abs() < 5 * (n * share * (1 - share)) ** 0.5).all()
+    # Keys tell nothing of values: of all 256 couples, each one is there about as often.
+    couples = (found.keys * 16 + found.values).flatten().bincount(minlength=256).double()
+    assert (couples / couples.mean() - 1).abs().max() < 5 / couples.mean() ** 0.5
+
+
 @pytest.mark.parametrize(
     ("call", "named"),
     [
@@ -333,6 +387,10 @@ def test_sentences_of_the_language_are_batched_with_little_padding():
         (lambda rng: reversal(rng, 0), "length=0"),
         (lambda rng: make_batches([reversal(rng, 3)], 0, DIGITS, DIGITS), "size=0"),
         (lambda rng: make_batches([reversal(rng, 3)], -1, DIGITS, DIGITS), "size=-1"),
+        (lambda rng: lookups(0, 0), "sets=0, questions=4, items=6; expected at least one set"),
+        (lambda rng: lookups(5, 0, questions=0), "sets=5, questions=0, items=6; .* one question"),
+        (lambda rng: lookups(5, 0, items=1), "sets=5, questions=4, items=1; .* 2 to 16 items"),
+        (lambda rng: lookups(5, 0, items=17), "sets=5, questions=4, items=17; .* 2 to 16 items"),
     ],
 )
 def test_what_cannot_be_made_is_named(call, named):

@@ -150,6 +150,8 @@ def _attend_heads(Q, K, V, mask, dropout):
         weights = torch.softmax(scores, dim=-1)
     else:
         bias, empty = _additive(mask, scores.dtype)
+        if scores.dtype == torch.float16:  # where a score may have overflowed, and inf + -inf is NaN
+            scores = scores.masked_fill(~mask, 0.0)
         weights = torch.softmax(scores.add_(bias), dim=-1)  # in place: no gradient needs the scores before
         if empty.any():
             weights = weights.masked_fill(empty, 0.0)
