@@ -477,7 +477,7 @@ def test_an_allowed_key_with_a_very_low_score_gets_all_the_weight_there_is(dtype
     assert weights is None or weights.tolist() == [[[[0.0, 1.0, 0.0]]]]
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
+@WAYS
 @pytest.mark.parametrize("mask", [[[1, 0], [1, 0]], [[0, 0], [1, 0]]], ids=["blocked key", "empty row"])
 def test_a_blocked_score_that_overflows_in_half_precision_does_no_harm(mask, need_weights):
     """400 * 400 * 4 / 2 is beyond 65504, the largest float16; where it is blocked nobody looks at it."""
@@ -991,3 +991,10 @@ def test_an_error_comes_before_any_computation():
     with pytest.raises(ValueError, match=r"^mask has shape"):
         module(*sequences(), torch.ones(5, 3))
     assert called == []
+
+
+def test_autocast_leaves_float64_alone_so_it_is_refused():
+    module = made()
+    query, key, value = sequences()
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(TypeError, match=r"value holds torch\.float64"):
+        module(query, key, value.double())

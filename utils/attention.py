@@ -123,9 +123,21 @@ class MultiHeadAttention(nn.Module):
         check_sequences(query, key, value, self.W_q.weight)
         if mask is not None:
             mask = check_head_mask(mask, query.size(0), self.num_heads, query.size(1), key.size(1))
+        K, V = self.keys_and_values(key, value)
+        return self.attend(query, K, V, mask, need_weights)
+
+    def keys_and_values(self, key, value):
+        """The keys and values of all heads, (B, H, T_k, d_k) each: computed once, they can be attended to many times.
+
+        Built in lesson 05.
+        """
+        return self.split_heads(self.W_k(key)), self.split_heads(self.W_v(value))
+
+    def attend(self, query, K, V, mask=None, need_weights=True):
+        """As `forward`, to the keys and values that `keys_and_values` gave."""
+        if mask is not None:
+            mask = check_head_mask(mask, query.size(0), self.num_heads, query.size(1), K.size(2))
         Q = self.split_heads(self.W_q(query))  # (B, H, T_q, d_k)
-        K = self.split_heads(self.W_k(key))  # (B, H, T_k, d_k)
-        V = self.split_heads(self.W_v(value))  # (B, H, T_k, d_k)
         dropout = self.dropout if self.training else 0.0
         attend = _attend_heads if need_weights else _attend_heads_fused
         heads, weights = attend(Q, K, V, mask, dropout)  # (B, H, T_q, d_k)
@@ -170,8 +182,8 @@ def _attend_heads_fused(Q, K, V, mask, dropout):
 def _additive(mask, dtype):
     """What a mask adds to the scores, 0 or -inf, and which rows are empty: those get 0, so their softmax exists."""
     empty = ~mask.any(dim=-1, keepdim=True)  # (..., T_q, 1)
-    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
-    return bias.masked_fill_(~(mask | empty), float("-inf")), empty
+    zero = torch.zeros((), dtype=dtype, device=mask.device)
+    return torch.where(mask | empty, zero, zero - math.inf), empty
 
 
 def additive_attention(query, keys, W_q, W_k, v):

@@ -76,7 +76,9 @@ def check_sequences(query, key, value, like):
             raise TypeError(f"{name} is a {type(tensor).__name__}; expected a torch.Tensor")
         if not tensor.is_floating_point():
             raise TypeError(f"{name} holds {tensor.dtype}; floating point expected, as in {name}.float()")
-        if tensor.dtype != like.dtype and not torch.is_autocast_enabled(tensor.device.type):
+        # Autocast brings any dtype but float64 to one of its own.
+        fixed = torch.float64 in (tensor.dtype, like.dtype)
+        if tensor.dtype != like.dtype and (fixed or not torch.is_autocast_enabled(tensor.device.type)):
             raise TypeError(f"{name} holds {tensor.dtype} but the module's weights hold {like.dtype}")
         if tensor.dim() != 3 or tensor.size(-1) != d_model:
             length = "T_q" if name == "query" else "T_k"
