@@ -8,6 +8,8 @@ import torch
 
 from utils.attention import scaled_dot_product_attention
 from utils.explorers import (
+    change_one_token,
+    change_the_adjective,
     follow_one_number,
     mask_laboratory,
     one_query_steps,
@@ -17,6 +19,8 @@ from utils.explorers import (
     translate_your_own,
     translations_by_length,
 )
+from utils.masks import create_causal_mask
+from utils.pronouns import ADJECTIVE, FIRST, IT, OF_THE_FIRST, SECOND, pronoun_vocabulary
 from utils.tasks import UNKNOWN, sentence_of_length, vocabularies
 from utils.training import Translation
 
@@ -143,6 +147,41 @@ def picked_heads():
     return pick_heads(head_weights(8), QUESTIONS, ITEMS, made_up_accuracy)
 
 
+def pronouns_by_rule(token_ids):
+    """A hand-made model of two layers with two heads: *it* looks at the right noun in the last layer's head 1."""
+    vocabulary = pronoun_vocabulary()
+    of_first = torch.isin(token_ids[:, ADJECTIVE], torch.tensor(vocabulary.encode(OF_THE_FIRST)))
+    right = torch.where(of_first, FIRST, SECOND)  # (B,)
+    scores = token_ids.sin()[:, None, None].repeat(1, 2, 11, 1)  # (B, H, T, T), by the words alone
+    scores[:, 1] = scores[:, 1].flip(-1)
+    looking = scores.clone()
+    looking[:, 1, IT] += 5 * torch.nn.functional.one_hot(right, 11)
+    nouns = token_ids.gather(1, right.unsqueeze(1)).squeeze(1)
+    return torch.nn.functional.one_hot(nouns, len(vocabulary)).float(), [scores.softmax(-1), looking.softmax(-1)]
+
+
+def adjectives():
+    return change_the_adjective(pronouns_by_rule, head=(1, 1))
+
+
+def self_attention(mask):
+    return lambda x: scaled_dot_product_attention(x, x, x, mask)[0]
+
+
+def leaky_mask(n):
+    return torch.ones(n, n).tril(1).bool()  # one token too far
+
+
+def perturbed(T=6):
+    x = torch.randn(1, T, 8, generator=torch.Generator().manual_seed(0))
+    masks = {"causal": create_causal_mask(T), "no mask": None, "leaky mask": leaky_mask(T)}
+    return {name: self_attention(mask) for name, mask in masks.items()}, x, (TOKENS * T)[:T]
+
+
+def one_token():
+    return change_one_token(*perturbed())
+
+
 MAKERS = [
     steps,
     scaling,
@@ -153,6 +192,8 @@ MAKERS = [
     one_number,
     one_number_of_more,
     picked_heads,
+    adjectives,
+    one_token,
 ]
 TEXTS = [
     "she loves her cat",

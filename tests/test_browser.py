@@ -174,6 +174,41 @@ class FoldedHeads(nn.Module):
 """,
         "Mask ignored.",
     ),
+    "self_attention": (
+        """
+def self_attention(x, attend, is_token):
+    return attend(x, x, x, is_token.unsqueeze(1))
+""",
+        "No causal mask.",
+    ),
+    "cached_causal_mask": (
+        """
+def cached_causal_mask(new, cached):
+    return torch.ones(new, new, dtype=torch.bool).tril()
+""",
+        "The cache left out.",
+    ),
+    "outputs_that_move": (
+        """
+def outputs_that_move(model, x):
+    before, changed, columns = model(x), x.clone(), []
+    for i in range(x.size(1)):
+        changed[:, i] += 1.0
+        columns.append((model(changed) != before)[0].any(dim=-1))
+    return torch.stack(columns, dim=1)
+""",
+        "Changes add up.",
+    ),
+    "find_the_bug_in_causal_block": (
+        """
+def causal_block(x, attend):
+    mean, std = x.mean(dim=-1, keepdim=True), x.std(dim=(1, 2), keepdim=True)
+    normed = (x - mean) / (std + 1e-5)
+    mask = create_causal_mask(x.size(1))
+    return x + attend(normed, mask)
+""",
+        "Only one of the two repaired.",
+    ),
 }
 
 

@@ -11,8 +11,9 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import answers_multi_head  # its answers enter themselves, and so do those of the next
+import answers_multi_head  # its answers enter themselves, and so do those of the next two
 import answers_recurrent
+import answers_self_attention  # noqa: F401
 import pytest
 import torch
 import torch.nn.functional as F

@@ -3,11 +3,13 @@
 import gc
 import io
 import itertools
+import random
 import weakref
 from collections import Counter
 
 import ipywidgets as widgets
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -18,6 +20,7 @@ from shown import (
     QUESTIONS,
     TEXTS,
     WIDTHS,
+    adjectives,
     aligned,
     alignment,
     by_length,
@@ -27,8 +30,11 @@ from shown import (
     made_up_accuracy,
     numbered,
     one_number,
+    one_token,
     own_sentence,
+    perturbed,
     picked_heads,
+    pronouns_by_rule,
     scaling,
     set_value,
     steps,
@@ -40,6 +46,8 @@ from utils import page
 from utils.attention import LuongAttention, merge_heads, split_heads
 from utils.explorers import (
     Explorer,
+    change_one_token,
+    change_the_adjective,
     explorer,
     follow_one_number,
     pick_heads,
@@ -50,8 +58,21 @@ from utils.explorers import (
 from utils.explorers.words import CUT, Words
 from utils.grammar import Pair
 from utils.models import Encoder, Seq2Seq
+from utils.pronouns import (
+    ANIMALS,
+    FIRST,
+    IT,
+    OF_THE_FIRST,
+    PLACES,
+    SECOND,
+    TO_PLACES,
+    pronoun_sentence,
+    pronoun_vocabulary,
+    random_pronoun_sentence,
+)
 from utils.tasks import UNKNOWN, vocabularies
 from utils.training import Translation, accuracy_by_length
+from utils.transformer import EncoderBlock
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -668,6 +689,258 @@ def test_only_maps_and_answers_that_fit(change, error, message):
     right = {"weights": head_weights(8), "question_names": QUESTIONS, "item_names": ITEMS, "accuracy": made_up_accuracy}
     with pytest.raises(error, match=message):
         pick_heads(**{**right, **change})
+
+
+# Lesson 05
+
+
+def by_rule(*words):
+    """The noun and the weights (2, 2, 11) of *it*, by layer and head, that `pronouns_by_rule` gives for a sentence."""
+    tokens = pronoun_sentence(*words)
+    logits, weights = pronouns_by_rule(torch.tensor([pronoun_vocabulary().encode(tokens)]))
+    return pronoun_vocabulary().tokens[int(logits.argmax())], torch.stack(weights)[:, 0, :, IT]
+
+
+@pytest.mark.parametrize(
+    ("words", "instead", "nouns"),
+    [
+        (("animal", "cross", "street", "tired"), "wide", ("animal", "street")),
+        (("animal", "cross", "street", "wide"), "tired", ("street", "animal")),
+        (("fox", "reach", "lake", "hungry"), "wide", ("fox", "lake")),
+        (("dog", "chase", "cat", "tired"), "fast", ("dog", "cat")),
+        (("dog", "chase", "cat", "loud"), "tired", ("cat", "dog")),
+    ],
+)
+def test_the_row_of_it_is_told_with_either_adjective(words, instead, nouns):
+    shown = adjectives()
+    for name, word in zip(("first", "verb", "second", "adjective"), words, strict=True):
+        shown.controls[name].value = word
+    either = [by_rule(*words), by_rule(*words[:3], instead)]
+    for layer, head in itertools.product(range(2), repeat=2):
+        shown.controls["head"].value = (layer, head)
+        rows = [weights[layer, head] for _, weights in either]
+        (one, two), (three, four) = ([f"{row[at]:.2f}" for at in (FIRST, SECOND)] for row in rows)
+        assert shown.sentence == (
+            f'In layer {layer + 1}, head {head}, "it" puts {one} on "{words[0]}" and {two} on "{words[2]}"; with '
+            f'"{instead}" instead {three} and {four}. The model says: {nouns[0]} (right); with "{instead}": {nouns[1]} '
+            "(right)."
+        )
+        axes = shown._draw(**shown.values)[0].axes[0]
+        *_, first, second, drawn_words, _ = axes.collections
+        for bars, row in zip((first, second), rows, strict=True):
+            torch.testing.assert_close(
+                torch.tensor([path.vertices[:, 1].max() for path in bars.get_paths()]).float(), row
+            )
+        assert drawn_words.labels == [*pronoun_sentence(*words), instead]
+    assert (
+        axes.get_title(loc="left")
+        == f'Layer 2, head 1: "it" looks most at "{nouns[0]}", with "{instead}" at "{nouns[1]}"'
+    )
+
+
+def test_the_head_shown_first_is_the_one_asked_for_or_of_the_last_layer():
+    assert adjectives().controls["head"].value == (1, 1)
+    shown = change_the_adjective(pronouns_by_rule)
+    assert shown.controls["head"].value == (1, 0)
+    assert shown.controls["head"].label == "layer 2, head 0"
+    assert values_of(shown.controls["head"]) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_no_sentence_of_the_grammar_is_said_to_be_none():
+    shown, rng = adjectives(), random.Random(0)
+    for split in ["train", "test"] * 20:
+        tokens = random_pronoun_sentence(rng, split)
+        _, said = shown._draw(tokens[1], tokens[3], tokens[5], tokens[10], (1, 1))
+        assert "grammar" not in said
+        assert said.count("(right)") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (("cat", "chase", "cat", "tired"), "the two nouns are the same"),
+        (("cat", "chase", "street", "tired"), '"chase" does not go with "street"'),
+        (("cat", "cross", "dog", "tired"), '"cross" does not go with "dog"'),
+        (("cat", "cross", "street", "fast"), '"fast" tells of an animal'),
+        (("cat", "chase", "dog", "wide"), '"wide" tells of a place'),
+        (("cat", "cross", "cat", "wide"), 'same, "cross" does not go with "cat" and "wide" tells of a place'),
+    ],
+)
+def test_what_the_grammar_has_not_is_drawn_and_said(words, wrong):
+    shown = adjectives()
+    _, said = shown._draw(*words, (1, 1))
+    assert "The grammar has no such sentence, so there is no right answer: " in said
+    assert said.endswith(f"{wrong}.")
+    assert "(right)" not in said
+    assert said.startswith('In layer 2, head 1, "it" puts ')
+    if words[0] == words[2]:
+        assert 'on "cat" (word 2) and' in said
+        assert 'on "cat" (word 6);' in said
+
+
+def test_a_wrong_answer_is_said_to_be_wrong():
+    def stubborn(token_ids):
+        _, weights = pronouns_by_rule(token_ids)
+        return torch.nn.functional.one_hot(token_ids[:, FIRST], len(pronoun_vocabulary())), weights
+
+    assert change_the_adjective(stubborn).sentence.endswith('says: animal (right); with "wide": animal (wrong).')
+
+
+def test_the_groups_of_words_are_named_in_their_menus():
+    shown = adjectives()
+    labels = {name: [label for label, _ in shown.controls[name].options] for name in ("verb", "adjective")}
+    assert labels["verb"][: len(TO_PLACES)] == [f"{verb} (a place)" for verb in TO_PLACES]
+    assert labels["adjective"][: len(OF_THE_FIRST)] == [f"{adjective} (the first)" for adjective in OF_THE_FIRST]
+    assert {label.split(" ", 1)[1] for label in labels["adjective"]} == {"(the first)", "(a place)", "(an animal)"}
+    assert values_of(shown.controls["second"]) == [*PLACES, *ANIMALS]
+
+
+def returning(change):
+    return lambda token_ids: change(*pronouns_by_rule(token_ids))
+
+
+@pytest.mark.parametrize(
+    ("model", "head", "error", "message"),
+    [
+        (None, None, TypeError, "model is a NoneType; expected a function of token ids"),
+        (returning(lambda logits, weights: logits), None, TypeError, "model returned a Tensor; expected"),
+        (returning(lambda logits, weights: (logits, weights[0])), None, TypeError, "model returned a tuple; expected"),
+        (returning(lambda logits, weights: (logits, [None])), None, TypeError, "weights that are a NoneType; expected"),
+        (returning(lambda logits, weights: (logits[:, :5], weights)), None, ValueError, r"logits of shape \(1, 5\)"),
+        (returning(lambda logits, weights: (logits, [])), None, ValueError, "no weights; expected those of one layer"),
+        (
+            returning(lambda logits, weights: (logits, [weights[0], weights[1][:, 0]])),
+            None,
+            ValueError,
+            r"weights of shape \(1, 11, 11\) in layer 1; expected \(1, H, 11, 11\)",
+        ),
+        (returning(lambda logits, weights: (logits, [weights[0] * 5 - 1])), None, ValueError, "weights from -"),
+        (
+            pronouns_by_rule,
+            (2, 0),
+            ValueError,
+            r"head=\(2, 0\) is not there; expected \(layer, head\), one of \(0, 0\)",
+        ),
+        (pronouns_by_rule, 1, ValueError, "head=1 is not there"),
+    ],
+)
+def test_only_a_model_of_pronouns_and_a_head_that_it_has(model, head, error, message):
+    with pytest.raises(error, match=message):
+        change_the_adjective(model, head)
+
+
+def listed(places):
+    *others, last = map(str, places)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+@pytest.mark.parametrize(("model", "ahead"), [("causal", 0), ("leaky mask", 1), ("no mask", 6)])
+def test_the_outputs_that_move_are_those_that_may_see_the_change(model, ahead):
+    shown = one_token()
+    shown.controls["model"].value = model
+    for changed in range(6):
+        shown.controls["changed"].value = changed
+        moved = [at for at in range(6) if at >= changed or changed - at <= ahead]
+        stayed, leaked = [at for at in range(6) if at not in moved], [at for at in moved if at < changed]
+        said = shown.sentence
+        assert said.startswith(f'With {model}, token {changed}, "{perturbed()[2][changed]}", is changed: ')
+        if not stayed:
+            assert "all 6 outputs move." in said
+        elif len(moved) == 1:
+            assert f"output 5 moves, {listed(stayed)} stay bit for bit." in said
+        else:
+            some = "stay" if len(stayed) > 1 else "stays"
+            assert f"outputs {listed(moved)} move, {listed(stayed)} {some} bit for bit." in said
+        assert ("seen the future" in said) == bool(leaked)
+        assert not leaked or f"{listed(leaked)} move" in said.split(". ")[1]
+        assert ("cannot show a leak" in said) == (changed == 0)
+        figure, _ = shown._draw(**shown.values)
+        axes = figure.axes[0]
+        before = f", {len(leaked)} of them before the change" if leaked else ", none before the change"
+        assert axes.get_title(loc="left").endswith(before if changed else "outputs move")
+        _, lines, border, _, moves, leaks, outputs, _, inputs, signs, sizes = axes.collections
+        assert len(lines.get_segments()) == len(moved)
+        assert len(border.get_segments()) == (changed > 0)
+        assert [len(bars.get_paths()) for bars in (moves, leaks)] == [len(moved) - len(leaked), len(leaked)]
+        assert moves.get_hatch() != leaks.get_hatch()
+        assert len(set(map(tuple, outputs.get_facecolor()))) == bool(stayed) + bool(leaked) + 1
+        assert inputs.labels == perturbed()[2]
+        assert signs.labels == ["≠" if at in moved else "=" for at in range(6)]
+        assert [label != "0" for label in sizes.labels] == [at in moved for at in range(6)]
+
+
+def test_the_sizes_are_those_of_the_change():
+    models, x, tokens = perturbed()
+    shown = change_one_token(models, x, tokens)
+    moved = x.clone()
+    moved[0, 3, ::2] += 1
+    by = (models["causal"](moved) - models["causal"](x))[0].abs().amax(-1).tolist()
+    *_, sizes = shown._draw("causal", 3)[0].axes[0].collections
+    assert sizes.labels == [f"{change:.2g}" for change in by]
+
+
+def test_a_layer_norm_does_not_hide_the_change():
+    torch.manual_seed(0)
+    block = EncoderBlock(8, 2, 16)
+    shown = change_one_token({"block": lambda x: block(x)[0]}, *perturbed()[1:])
+    *_, sizes = shown._draw("block", 3)[0].axes[0].collections
+    assert min(map(float, sizes.labels)) > 1e-4
+
+
+def test_models_run_when_the_figure_is_made_and_leave_x_alone():
+    (_, x, tokens), calls = perturbed(), []
+
+    def greedy_for_memory(x):
+        calls.append(x)
+        return x.add_(1)
+
+    kept = x.clone()
+    shown = change_one_token({"one": greedy_for_memory}, x, tokens)
+    assert len(calls) == 8  # twice on x, once for each token
+    assert x.equal(kept)
+    for changed in range(6):
+        shown.controls["changed"].value = changed
+        assert f"output {changed} moves, " in shown.sentence
+    assert len(calls) == 8
+
+
+def test_a_model_that_sees_nothing_moves_nothing():
+    shown = change_one_token({"blind": torch.zeros_like}, *perturbed()[1:])
+    assert shown.sentence == 'With blind, token 3, "on", is changed: no output moves, all 6 stay bit for bit.'
+    *_, signs, sizes = shown._draw("blind", 3)[0].axes[0].collections
+    assert (signs.labels, sizes.labels) == (["="] * 6, ["0"] * 6)
+
+
+@pytest.mark.parametrize("T", [2, 12])
+def test_two_to_twelve_tokens_with_long_names(T):
+    models, x, _ = perturbed(T)
+    shown = change_one_token(models, x, ["unbelievable", *["猫$x$"] * (T - 1)])
+    *_, inputs, _, _ = shown._draw("causal", 0)[0].axes[0].collections
+    assert max(np.ptp(path.vertices[:, 0]) for path in inputs.get_paths()) / 72 < 7.1 / T
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x": [[1.0]]}, TypeError, "x is a list; expected a torch.Tensor"),
+        ({"x": torch.ones(1, 6, 8).long()}, TypeError, "x holds torch.int64; expected floating point"),
+        ({"x": torch.ones(6, 8)}, ValueError, r"x has shape \(6, 8\); expected \(1, T, d\)"),
+        ({"x": torch.ones(2, 6, 8)}, ValueError, r"x has shape \(2, 6, 8\); expected \(1, T, d\), one sequence"),
+        ({"x": torch.ones(1, 13, 8)}, ValueError, "2 to 12 tokens"),
+        ({"x": torch.ones(1, 6, 1)}, ValueError, "2 features or more"),
+        ({"tokens": ["a"]}, ValueError, r"tokens has 1 names but x has shape \(1, 6, 8\); expected 6"),
+        ({"models": {}}, ValueError, "models is empty"),
+        ({"models": {"a": None}}, TypeError, r"models\['a'\] is a NoneType; expected a function"),
+        ({"models": {"a": lambda x: (x, x)}}, TypeError, r"models\['a'\] returned a tuple; expected a tensor"),
+        ({"models": {"a": lambda x: x[0]}}, ValueError, r"models\['a'\] returned shape \(6, 8\); expected \(1, 6, 8\)"),
+        ({"models": {"a": lambda x: x / 0}}, ValueError, r"models\['a'\] returned NaN or infinity"),
+        ({"models": {"a": torch.nn.Dropout()}}, ValueError, r"two outputs for the same x; .* model\.eval\(\)"),
+    ],
+)
+def test_only_models_that_can_be_compared(change, error, message):
+    right = dict(zip(("models", "x", "tokens"), perturbed(), strict=True))
+    with pytest.raises(error, match=message):
+        change_one_token(**{**right, **change})
 
 
 def failing_explorer():

@@ -4,11 +4,13 @@ from utils.exercises import (
     alignment,
     decoder_steps,
     encoder_decoder,
+    leaks,
     luong_scores,
     masks,
     multi_head,
     recurrent_attention,
     scaled_dot_product,
+    self_attention,
 )
 
 TOPICS = (
@@ -20,6 +22,8 @@ TOPICS = (
     scaled_dot_product,
     masks,
     multi_head,
+    self_attention,
+    leaks,
 )
 EXERCISES = {exercise.id: exercise for topic in TOPICS for exercise in topic.EXERCISES}
 

@@ -4,10 +4,13 @@ from utils.explorers.bahdanau_and_luong import predict_the_alignment, translate_
 from utils.explorers.explorer import Explorer
 from utils.explorers.multi_head import follow_one_number, pick_heads
 from utils.explorers.scaled_dot_product import mask_laboratory, one_query_steps, score_scaling
+from utils.explorers.self_attention import change_one_token, change_the_adjective
 from utils.explorers.seq2seq_bottleneck import translations_by_length
 
 __all__ = [
     "Explorer",
+    "change_one_token",
+    "change_the_adjective",
     "follow_one_number",
     "mask_laboratory",
     "one_query_steps",
