@@ -721,7 +721,8 @@ def test_the_row_of_it_is_told_with_either_adjective(words, instead, nouns):
         rows = [weights[layer, head] for _, weights in either]
         (one, two), (three, four) = ([f"{row[at]:.2f}" for at in (FIRST, SECOND)] for row in rows)
         assert shown.sentence == (
-            f'In layer {layer + 1}, head {head}, "it" puts {one} on "{words[0]}" and {two} on "{words[2]}"; with '
+            f'"{words[1]}", "{words[3]}": in layer {layer + 1}, head {head}, "it" puts {one} on "{words[0]}" and {two} '
+            f'on "{words[2]}"; with '
             f'"{instead}" instead {three} and {four}. The model says: {nouns[0]} (right); with "{instead}": {nouns[1]} '
             "(right)."
         )
@@ -772,7 +773,7 @@ def test_what_the_grammar_has_not_is_drawn_and_said(words, wrong):
     assert "The grammar has no such sentence, so there is no right answer: " in said
     assert said.endswith(f"{wrong}.")
     assert "(right)" not in said
-    assert said.startswith('In layer 2, head 1, "it" puts ')
+    assert said.startswith(f'"{words[1]}", "{words[3]}": in layer 2, head 1, "it" puts ')
     if words[0] == words[2]:
         assert 'on "cat" (word 2) and' in said
         assert 'on "cat" (word 6);' in said

@@ -134,7 +134,7 @@ class MultiHeadAttention(nn.Module):
         return self.split_heads(self.W_k(key)), self.split_heads(self.W_v(value))
 
     def attend(self, query, K, V, mask=None, need_weights=True):
-        """As `forward`, to the keys and values that `keys_and_values` gave."""
+        """As `forward`, to the keys and values that `keys_and_values` gave; of its checks, only that of the mask."""
         if mask is not None:
             mask = check_head_mask(mask, query.size(0), self.num_heads, query.size(1), K.size(2))
         Q = self.split_heads(self.W_q(query))  # (B, H, T_q, d_k)

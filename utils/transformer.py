@@ -58,8 +58,12 @@ class TokenEmbedding(nn.Module):
             (B, T, d_model).
 
         Raises:
-            ValueError: a position beyond the last.
+            ValueError: token ids that are not (B, T), a negative `start`, or a position beyond the last.
         """
+        if token_ids.dim() != 2 or start < 0:
+            raise ValueError(
+                f"token_ids has shape {tuple(token_ids.shape)} and start={start}; expected (B, T) and 0 or more"
+            )
         end = start + token_ids.size(1)
         if end > self.max_len:
             raise ValueError(f"token_ids reach up to position {end - 1}, but max_len={self.max_len}")
@@ -200,7 +204,15 @@ class CausalLanguageModel(nn.Module):
 
         Returns:
             (B, T + steps).
+
+        Raises:
+            ValueError: no token to begin with, or a negative temperature.
         """
+        if token_ids.size(-1) == 0 or temperature < 0:
+            raise ValueError(
+                f"token_ids has shape {tuple(token_ids.shape)} and temperature={temperature}; expected at least one "
+                "token and 0 or more"
+            )
         cache = [] if use_cache else None
         seen = token_ids
         for _ in range(steps):
@@ -277,7 +289,14 @@ class Translator(nn.Module):
         Returns:
             token_ids: (B, T), PAD after EOS.
             weights: (B, T, S), the cross-attention of the last block, averaged over its heads.
+
+        Raises:
+            ValueError: `max_len` below 1, or more than there are positions.
         """
+        if not 1 <= max_len <= self.target_embedding.max_len:
+            raise ValueError(
+                f"max_len={max_len}; expected 1 to {self.target_embedding.max_len}, the positions there are"
+            )
         memory, mask = self.encode(source)
         token_ids = torch.full((source.size(0), 1), BOS, device=source.device)
         done = torch.zeros_like(token_ids, dtype=torch.bool)

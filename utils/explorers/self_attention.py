@@ -91,7 +91,8 @@ def change_the_adjective(model, head=None):
         nouns = [_name(sentences[0], place) for place in (FIRST, SECOND)]
         (first_one, second_one), other = ([f"{row[place]:.2f}" for place in (FIRST, SECOND)] for row in rows)
         return figure, (
-            f'In layer {layer + 1}, head {at}, "it" puts {first_one} on {nouns[0]} and {second_one} on {nouns[1]}; '
+            f'"{verb}", "{adjective}": in layer {layer + 1}, head {at}, "it" puts '
+            f"{first_one} on {nouns[0]} and {second_one} on {nouns[1]}; "
             f'with "{instead}" instead {" and ".join(other)}. {_verdict(said, sentences)}'
         )
 
