@@ -7,13 +7,22 @@ import torch
 from utils.masks import to_boolean_mask
 
 
+def _check_floating(name, tensor):
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} is a {type(tensor).__name__}; expected a torch.Tensor")
+    if not tensor.is_floating_point():
+        raise TypeError(f"{name} holds {tensor.dtype}; floating point expected, as in {name}.float()")
+
+
+def _fits(mask, wanted):
+    """Whether each dimension of a mask has size 1 or the full size."""
+    return mask.dim() == len(wanted) and all(size in (1, full) for size, full in zip(mask.shape, wanted, strict=True))
+
+
 def check_operands(Q, K, V):
     """The shape that the weights will have; a plain error where Q, K and V do not fit together."""
     for name, tensor in (("Q", Q), ("K", K), ("V", V)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} is a {type(tensor).__name__}; expected a torch.Tensor")
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} holds {tensor.dtype}; floating point expected, as in {name}.float()")
+        _check_floating(name, tensor)
         if tensor.dtype != Q.dtype:
             raise TypeError(f"{name} holds {tensor.dtype} but Q holds {Q.dtype}; expected one dtype")
         if tensor.dim() < 2:
@@ -47,8 +56,7 @@ def check_mask(mask, weights_shape):
     wanted = weights_shape[-2:] if mask.dim() == 2 else weights_shape
     # A mask with fewer leading dimensions than the weights is refused: broadcasting would align its
     # batch with the heads, and where both have the same size nobody would notice.
-    fits = mask.dim() == len(wanted) and all(size in (1, full) for size, full in zip(mask.shape, wanted, strict=True))
-    if not fits:
+    if not _fits(mask, wanted):
         either = "" if len(weights_shape) == 2 else f" or {tuple(weights_shape[-2:])}, the same for all"
         raise ValueError(
             f"mask has shape {tuple(mask.shape)}; expected {tuple(weights_shape)}{either}, "
@@ -72,10 +80,7 @@ def check_sequences(query, key, value, like):
     """A plain error unless query, key and value are (B, T, d_model) and fit together and the weights `like`."""
     d_model = like.size(-1)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} is a {type(tensor).__name__}; expected a torch.Tensor")
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} holds {tensor.dtype}; floating point expected, as in {name}.float()")
+        _check_floating(name, tensor)
         # Autocast brings any dtype but float64 to one of its own.
         fixed = torch.float64 in (tensor.dtype, like.dtype)
         if tensor.dtype != like.dtype and (fixed or not torch.is_autocast_enabled(tensor.device.type)):
@@ -93,8 +98,7 @@ def check_head_mask(mask, B, H, T_q, T_k):
     """The boolean mask with four dimensions, each of size 1 or the full size, for weights (B, H, T_q, T_k)."""
     mask = to_boolean_mask(mask)
     wanted = {2: (T_q, T_k), 3: (B, T_q, T_k), 4: (B, H, T_q, T_k)}.get(mask.dim(), ())
-    sizes = zip(mask.shape, wanted, strict=False)
-    if len(wanted) != mask.dim() or mask.dim() < 2 or any(size not in (1, full) for size, full in sizes):
+    if not wanted or not _fits(mask, wanted):
         raise ValueError(
             f"mask has shape {tuple(mask.shape)}; expected (T_q, T_k) = {(T_q, T_k)}, (B, T_q, T_k) = {(B, T_q, T_k)} "
             f"or (B, H, T_q, T_k) = {(B, H, T_q, T_k)}, with 1 for a dimension that is shared"

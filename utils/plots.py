@@ -27,6 +27,11 @@ def colours():
     return sns.color_palette("colorblind")
 
 
+def pale(colour):
+    """A light tint of a colour (red, green, blue), on which a text can be read."""
+    return [1 - 0.4 * (1 - part) for part in colour]
+
+
 @cache
 def style():
     """The one style of the course's figures, as matplotlib settings."""
@@ -216,21 +221,41 @@ def plot_heads(attn_weights, tokens, key_tokens=None, titles=None, columns=4):
     rows = -(-H // columns)
     cell = min(0.55, (6.4 / columns - 0.3) / T_k)  # inches; a page is about 8 wide
     size = (1.8 + columns * (0.3 + cell * T_k), 0.9 + rows * (0.5 + cell * T_q))
-    figure, axes = plt.subplots(rows, columns, figsize=(max(4.0, size[0]), max(2.6, size[1])), squeeze=False)
-    for unused in axes.flat[H:]:
+    figure = plt.figure(figsize=(max(4.0, size[0]), max(2.6, size[1])))
+    upright = max(map(len, map(str, keys)), default=0) > 12 * cell  # more characters than fit under a cell
+    grid = draw_heads(figure, maps, tokens, keys, columns, numbers=cell > 0.4, upright=upright)
+    for axes, title in zip(grid, titles, strict=True):
+        axes.set_title(title)
+
+
+def draw_heads(figure, maps, query_labels, key_labels, columns, numbers=False, upright=True):
+    """Draw the maps of heads (H, T_q, T_k) on a figure, `columns` beside each other, as `draw_weights` does.
+
+    Args:
+        figure: a figure or a part of one.
+        maps: array (H, T_q, T_k).
+        query_labels, key_labels: the names of rows and columns; shown at the edges of the grid only.
+        columns: how many maps stand side by side.
+        numbers: whether to write each weight into its cell.
+        upright: whether the names of the columns are turned.
+
+    Returns:
+        The axes, one a head.
+    """
+    H = len(maps)
+    grid = figure.subplots(-(-H // columns), columns, squeeze=False)
+    for unused in grid.flat[H:]:
         unused.remove()
-    for at, (axis, weights, title) in enumerate(zip(axes.flat, maps, titles, strict=False)):
-        image, _ = draw_weights(axis, weights, tokens, keys, numbers=cell > 0.4)
-        axis.set(title=title, xlabel="", ylabel="")
-        if at % columns:
-            axis.tick_params(labelleft=False)
-        if at + columns < H:
-            axis.tick_params(labelbottom=False)
-        elif max(map(len, map(str, keys)), default=0) > 12 * cell:  # characters that fit under a cell
-            axis.tick_params(axis="x", rotation=90)
+    for at, (axes, weights) in enumerate(zip(grid.flat, maps, strict=False)):
+        image, _ = draw_weights(axes, weights, query_labels, key_labels, numbers=numbers)
+        axes.set(xlabel="", ylabel="")
+        axes.tick_params(labelleft=at % columns == 0, labelbottom=at + columns >= H)
+        if upright:
+            axes.tick_params(axis="x", rotation=90)
     figure.supxlabel(KEY_AXIS, size=11)
     figure.supylabel(QUERY_AXIS, size=11)
-    add_colour_bar(figure, image, axes.flat[:H].tolist())
+    add_colour_bar(figure, image, grid.flat[:H].tolist())
+    return grid.flat[:H].tolist()
 
 
 def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numbers=None):

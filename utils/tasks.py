@@ -50,12 +50,13 @@ def sentence(rng, clauses=1, split="train"):
 
 def split_of(pair):
     """The split that a sentence belongs to, by a fixed hash: "train", "test" or "combinations"."""
-    if any(_one_in(8, f"{adjective} {noun}") for adjective, noun in pair.combinations):
+    if any(one_in(8, f"{adjective} {noun}") for adjective, noun in pair.combinations):
         return "combinations"
-    return "test" if _one_in(10, " ".join(pair.source)) else "train"
+    return "test" if one_in(10, " ".join(pair.source)) else "train"
 
 
-def _one_in(n, text):
+def one_in(n, text):
+    """Whether a fixed hash of a text picks it, as it picks one in `n`."""
     return crc32(text.encode()) % n == 0
 
 

@@ -150,6 +150,11 @@ def _extended(past, new):
     return new if past is None else tuple(torch.cat(pair, dim=2) for pair in zip(past, new, strict=True))
 
 
+def _remembered(cache, blocks):
+    """How many tokens a cache holds, and the keys and values of each block: none where it is empty or None."""
+    return (cache[0][0].size(2), cache) if cache else (0, [None] * blocks)
+
+
 class CausalLanguageModel(nn.Module):
     """A small GPT: says at every position which token comes next, and sees only what stands before.
 
@@ -180,11 +185,11 @@ class CausalLanguageModel(nn.Module):
         Returns:
             logits: (B, T, vocabulary_size).
         """
-        start = 0 if not cache else cache[0][0].size(2)
+        start, pasts = _remembered(cache, len(self.blocks))
         x = self.embedding(token_ids, start)
         mask = self.make_mask(token_ids.size(1), start + token_ids.size(1)).to(token_ids.device)
         so_far = []
-        for block, past in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
+        for block, past in zip(self.blocks, pasts, strict=True):
             x, _, keys_and_values = block(x, mask, past)
             so_far.append(keys_and_values)
         if cache is not None:
@@ -265,11 +270,10 @@ class Translator(nn.Module):
         Returns:
             logits (B, T, target_size), and the weights of each block's two attentions.
         """
-        start = 0 if not cache else cache[0][0].size(2)
+        start, pasts = _remembered(cache, len(self.decoder))
         x = self.target_embedding(decoder_input, start)
         causal_mask = create_causal_mask(decoder_input.size(1), start + decoder_input.size(1), x.device)
         so_far, maps = [], []
-        pasts = cache or [None] * len(self.decoder)
         for block, of_block, past in zip(self.decoder, memory, pasts, strict=True):
             x, causal, cross, keys_and_values = block(x, of_block, causal_mask, source_mask, past)
             so_far.append(keys_and_values)

@@ -8,7 +8,7 @@ import numpy as np
 import traitlets
 
 from utils.explorers.explorer import LABEL, Explorer, buttons_style, new_figure
-from utils.explorers.words import LINE, Words, lines_needed, word_width
+from utils.explorers.words import LINE, Words, lines_needed, quoted, word_width
 from utils.grammar import Pair
 from utils.labels import Labels, drawable
 from utils.plots import colours, draw_weights, styled
@@ -179,12 +179,7 @@ def _largest(weights, words):
     best = [at for at, weight in enumerate(weights) if weight == most]
     if len(best) == len(words) > 1:
         return f"{most:.2f}, on every word"
-    return f"{most:.2f}, on " + " and ".join(_name(words, at) for at in best)
-
-
-def _name(words, at):
-    """A word in quotation marks, with its place where there are two of it."""
-    return f'"{words[at]}"' + (f" (word {at + 1})" if words.count(words[at]) > 1 else "")
+    return f"{most:.2f}, on " + " and ".join(quoted(words, at) for at in best)
 
 
 @styled
@@ -229,7 +224,8 @@ def translate_your_own(models, source_vocabulary, target_vocabulary):
             axes.set_title(f"{model}: where each token looks")
             row, column = np.unravel_index(weights.argmax(), weights.shape)
             told.append(
-                f"The strongest link is {weights[row, column]:.2f}, from {_name(tokens, row)} to {_name(read, column)}."
+                f"The strongest link is {weights[row, column]:.2f}, from {quoted(tokens, row)} to "
+                f"{quoted(read, column)}."
             )
         else:
             _notice(figure, axes, "nothing written")

@@ -11,8 +11,9 @@ from matplotlib.patches import Rectangle
 
 from utils.checks import check_divisible
 from utils.explorers.explorer import LABEL, Explorer, buttons_style, new_figure
+from utils.explorers.words import listed
 from utils.labels import Labels
-from utils.plots import KEY_AXIS, QUERY_AXIS, add_colour_bar, colours, draw_weights, styled, update_weights
+from utils.plots import colours, draw_heads, draw_weights, pale, styled, update_weights
 from utils.tasks import LOOKUP_VALUES
 
 WIDTH = 8.2  # of the figures, in inches
@@ -78,7 +79,7 @@ def follow_one_number(x, num_heads):
         axes.add_collection(part, autolim=False)
         part.set(animated=True, zorder=zorder)
     names.set_facecolor("0.35")
-    tints = np.array([[1 - 0.4 * (1 - part) for part in colours()[token]] for token in range(T)])
+    tints = np.array([pale(colours()[token]) for token in range(T)])
 
     def draw(token, feature, way):
         number, layouts = int(x[token, feature]), below if way == SPLIT else beside
@@ -182,7 +183,7 @@ def _route(x, number, stages, found, way):
     """Where a number goes and what is wrong with it, in words."""
     (token, feature), _, (head, row, _), end = found
     _, _, heads, merged = stages
-    spans = _listed([_span(numbers) for numbers in heads[head].tolist()])
+    spans = listed([_span(numbers) for numbers in heads[head].tolist()])
     if way == RIGHT:
         return (
             f"{number} is feature {feature} of token {token}. The view moves nothing, the transpose makes it part of "
@@ -204,7 +205,7 @@ def _route(x, number, stages, found, way):
     owners = dict.fromkeys(str(_index(x, piece[0])[0]) for piece in pieces)
     return (
         f"The heads are right, the merge is not: it reads head 0 to its end before head 1. Row {end[0]} of the result "
-        f"holds {_listed([_span(piece) for piece in pieces])}, of token{'s' * (len(owners) > 1)} {_listed(owners)}; "
+        f"holds {listed([_span(piece) for piece in pieces])}, of token{'s' * (len(owners) > 1)} {listed(owners)}; "
         f"{where}."
     )
 
@@ -219,12 +220,6 @@ def _span(numbers):
     if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return f"{numbers[0]} to {numbers[-1]}"
     return " ".join(map(str, numbers))
-
-
-def _listed(parts):
-    """Parts as a sentence lists them: "a, b and c"."""
-    *others, last = parts
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 class HeadButtons(widgets.VBox):
@@ -314,19 +309,10 @@ def pick_heads(weights, question_names, item_names, accuracy):
     height = min(4.0, max(2.8, 1.15 + rows * (0.3 + 4.2 / columns * T_q / T_k)))
     each_figure, left, each_answers = halves(height)
     covers, titles = [], []
-    grid = left.subplots(rows, columns, squeeze=False)
-    for unused in grid.flat[H:]:
-        unused.remove()
-    for head, axes in enumerate(grid.flat[:H]):
-        image, _ = draw_weights(axes, maps[head], question_names, item_names, numbers=False)
-        axes.set(xlabel="", ylabel="")
-        axes.tick_params(labelleft=head % columns == 0, labelbottom=head + columns >= H, labelsize=8.5)
-        axes.tick_params(axis="x", rotation=90)
+    for axes in draw_heads(left, maps, question_names, item_names, columns):
+        axes.tick_params(labelsize=8.5)
         covers.append(axes.add_patch(Rectangle((-0.5, -0.5), T_k, T_q, fc=(1, 1, 1, 0.8), ec="0.4", hatch="///", lw=0)))
         titles.append(axes.set_title("", fontsize=10))
-    left.supxlabel(KEY_AXIS, size=11)
-    left.supylabel(QUERY_AXIS, size=11)
-    add_colour_bar(left, image, grid.flat[:H].tolist())
 
     average_figure, left, average_answers = halves(height)
     axes = left.subplots()
@@ -340,7 +326,7 @@ def pick_heads(weights, question_names, item_names, accuracy):
         on = [head for head in range(H) if heads[head]]
         shares = shares_right(heads)
         some, are = ("s", "are") if len(on) > 1 else ("", "is")
-        who = f"All {H} heads" if len(on) == H > 1 else f"Head{some} {_listed(map(str, on))}" if on else "No head"
+        who = f"All {H} heads" if len(on) == H > 1 else f"Head{some} {listed(map(str, on))}" if on else "No head"
         first, second, both = (f"{share:.2f}" for share in shares)
         sentence = f"{who} {are} on: first answer right {first}, second {second}, both {both}."
         if show == EACH:

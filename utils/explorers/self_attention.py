@@ -7,11 +7,10 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import Patch
 
 from utils import pronouns
-from utils.explorers.bahdanau_and_luong import _name
 from utils.explorers.explorer import LABEL, Explorer, buttons_style, new_figure
-from utils.explorers.multi_head import _listed
+from utils.explorers.words import listed, quoted
 from utils.labels import Labels, drawable, label_width
-from utils.plots import colours, styled
+from utils.plots import colours, pale, styled
 from utils.pronouns import ADJECTIVE, FIRST, IT, SECOND, VERB, pronoun_sentence, pronoun_vocabulary, referent
 
 WORDS = len(pronouns.TEMPLATE)
@@ -45,7 +44,7 @@ def change_the_adjective(model, head=None):
     heads = [(layer, at) for layer, of_layer in enumerate(weights) for at in range(of_layer.size(1))]
     head = (len(weights) - 1, 0) if head is None else head
     if head not in heads:
-        raise ValueError(f"head={head!r} is not there; expected (layer, head), one of {_listed(map(str, heads))}")
+        raise ValueError(f"head={head!r} is not there; expected (layer, head), one of {listed(map(str, heads))}")
     places = np.arange(WORDS)
     looks = ({"fc": colours()[0], "ec": "none"}, {"fc": "white", "ec": "black", "hatch": "////", "lw": 0.8})
 
@@ -85,10 +84,10 @@ def change_the_adjective(model, head=None):
         numbers.show([f"{weight:.2f}" for _, weight in written], [(column, top + 0.04) for column, top in written])
         words.show([*sentences[0], instead], [*((place, BELOW) for place in places), (ADJECTIVE, LOWEST)])
         most = [int(np.argmax(row)) for row in rows]
-        seen, then = (_name(sentence, place) for sentence, place in zip(sentences, most, strict=True))
+        seen, then = (quoted(sentence, place) for sentence, place in zip(sentences, most, strict=True))
         turn = f'{seen}, with "{instead}" too' if most[0] == most[1] else f'{seen}, with "{instead}" at {then}'
         heading.set_text(f'Layer {layer + 1}, head {at}: "it" looks most at {turn}')
-        nouns = [_name(sentences[0], place) for place in (FIRST, SECOND)]
+        nouns = [quoted(sentences[0], place) for place in (FIRST, SECOND)]
         (first_one, second_one), other = ([f"{row[place]:.2f}" for place in (FIRST, SECOND)] for row in rows)
         return figure, (
             f'"{verb}", "{adjective}": in layer {layer + 1}, head {at}, "it" puts '
@@ -164,7 +163,7 @@ def _verdict(said, sentences):
     if wrong := _not_in_the_grammar(sentences[0]):
         return (
             f'The model says: {said[0]}; with "{instead}": {said[1]}. The grammar has no such sentence, so there is no '
-            f"right answer: {_listed(wrong)}."
+            f"right answer: {listed(wrong)}."
         )
     first, other = (
         f"{noun} ({'right' if noun == sentence[referent(sentence)] else 'wrong'})"
@@ -232,7 +231,7 @@ def change_one_token(models, x, tokens):
         "moves": {"fc": colours()[0], "ec": "white", "hatch": "///"},
         "leaks": {"fc": colours()[3], "ec": "black", "hatch": "xxx"},
     }
-    tints = {"stays": "white"} | {kind: _pale(looks[kind]["fc"]) for kind in ("moves", "leaks")}
+    tints = {"stays": "white"} | {kind: pale(looks[kind]["fc"]) for kind in ("moves", "leaks")}
     meanings = ("= stays, bit for bit", "≠ moves", "≠ moves, though it stands before: a leak")
 
     figure, axes = new_figure(8.2, 3.7)
@@ -299,10 +298,6 @@ def change_one_token(models, x, tokens):
     )
 
 
-def _pale(colour):
-    return [1 - 0.4 * (1 - part) for part in colour]
-
-
 def _check_sequence(models, x, tokens):
     """A plain error unless `change_one_token` can show these."""
     if not isinstance(x, torch.Tensor):
@@ -362,10 +357,10 @@ def _moves(model, changed, tokens, kinds):
     if not stayed:
         told += f"all {len(kinds)} outputs move."
     else:
-        told += f"outputs {_listed(moved)} move" if len(moved) > 1 else f"output {moved[0]} moves"
-        told += f", {_listed(stayed)} {'stay' if len(stayed) > 1 else 'stays'} bit for bit."
+        told += f"outputs {listed(moved)} move" if len(moved) > 1 else f"output {moved[0]} moves"
+        told += f", {listed(stayed)} {'stay' if len(stayed) > 1 else 'stays'} bit for bit."
     if len(leaked) == 1:
         return f"{told} Output {leaked[0]} moves though it stands before the change: it has seen the future."
     if leaked:
-        return f"{told} Outputs {_listed(leaked)} move though they stand before the change: they have seen the future."
+        return f"{told} Outputs {listed(leaked)} move though they stand before the change: they have seen the future."
     return told if changed else f"{told} Nothing stands before token 0, so changing it cannot show a leak."

@@ -1,4 +1,4 @@
-"""Running text in a figure: words that wrap, some of them in a frame."""
+"""Words in a figure, as running text some of which is framed, and in the sentence below it."""
 
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
@@ -70,3 +70,14 @@ def _places(words, width):
 def word_width(word):
     """The width of a drawn word, in inches."""
     return label_width(word, SIZE) / 72
+
+
+def listed(parts):
+    """Parts as a sentence lists them: "a, b and c"."""
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def quoted(words, at):
+    """A word in quotation marks, with its place where there are two of it."""
+    return f'"{words[at]}"' + (f" (word {at + 1})" if words.count(words[at]) > 1 else "")
