@@ -11,7 +11,8 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import answers_multi_head  # its answers enter themselves, and so do those of the next two
+import answers_cross_attention  # noqa: F401  # its answers enter themselves, and so do those of the next three
+import answers_multi_head
 import answers_recurrent
 import answers_self_attention  # noqa: F401
 import pytest

@@ -2,6 +2,7 @@
 
 from utils.exercises import (
     alignment,
+    cross_attention,
     decoder_steps,
     encoder_decoder,
     leaks,
@@ -24,6 +25,7 @@ TOPICS = (
     multi_head,
     self_attention,
     leaks,
+    cross_attention,
 )
 EXERCISES = {exercise.id: exercise for topic in TOPICS for exercise in topic.EXERCISES}
 

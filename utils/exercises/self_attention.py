@@ -41,11 +41,13 @@ def ones(T):
     return torch.ones(T, T, dtype=torch.bool)
 
 
-def _zeros_for_padding(x, is_token):
+def zeros_for_padding(x, is_token):
+    """Tokens (B, T, d) with 0 where there is padding."""
     return x * is_token.unsqueeze(-1)
 
 
-def _named(mistakes, *names):
+def named(mistakes, *names):
+    """Those of a bank's mistakes that have these names."""
     return [mistake for mistake in mistakes if mistake.name in names]
 
 
@@ -135,7 +137,7 @@ SELF_ATTENTION_MISTAKES = (
         "padding set to zero, not masked",
         "You set padding to 0 before, but a key of zeros still has a score, and exp of any score is more than 0. What "
         "gives a key the weight 0?",
-        ({"sources": _zeros_for_padding, "combine": lambda causal, keys: causal},),
+        ({"sources": zeros_for_padding, "combine": lambda causal, keys: causal},),
     ),
     Mistake(
         "the weights masked afterwards",
@@ -147,7 +149,7 @@ SELF_ATTENTION_MISTAKES = (
         "the output at padding set to zero",
         "The output at padding is blanked. Nobody reads it, and the exercise asks for what `attend` returns. Which of "
         "your lines can go?",
-        ({"output": lambda output, x, is_token: _zeros_for_padding(output, is_token)},),
+        ({"output": lambda output, x, is_token: zeros_for_padding(output, is_token)},),
     ),
     Mistake(
         "the input added",
@@ -162,7 +164,7 @@ SELF_ATTENTION_MISTAKES = (
             {"returned": lambda output, weights: (output, weights[:, -1])},
         ),
     ),
-    *_named(MULTI_HEAD_MISTAKES, "weights averaged over the heads", "squeeze() without a dimension"),
+    *named(MULTI_HEAD_MISTAKES, "weights averaged over the heads", "squeeze() without a dimension"),
 )
 
 
@@ -236,7 +238,8 @@ def fixed_attention(seed, H, d_model):
     return attend
 
 
-def _lengths(T, lengths):
+def first_tokens(T, lengths):
+    """Boolean (B, T), True for the first `lengths[b]` tokens of each sample."""
     return torch.arange(T) < torch.tensor(lengths).unsqueeze(1)
 
 
@@ -262,14 +265,14 @@ def _small_attention(x, is_token):
 
 
 SELF_ATTENTION = (
-    _attention_probe("all sizes different", 1, 3, 4, _lengths(5, [5, 3]), gradients=True),
-    _attention_probe("other sizes", 2, 2, 5, _lengths(4, [2, 4, 3])),
-    _attention_probe("as many samples as tokens", 3, 2, 4, _lengths(3, [3, 1, 2])),
-    _attention_probe("padding on the left", 4, 3, 4, _lengths(5, [4, 2]).flip(1)),
-    _attention_probe("no padding", 5, 3, 4, _lengths(4, [4, 4])),
-    _attention_probe("a batch of one", 6, 3, 4, _lengths(5, [4])),
-    _attention_probe("one head", 7, 1, 4, _lengths(5, [5, 3])),
-    _attention_probe("one token", 8, 3, 4, _lengths(1, [1, 1])),
+    _attention_probe("all sizes different", 1, 3, 4, first_tokens(5, [5, 3]), gradients=True),
+    _attention_probe("other sizes", 2, 2, 5, first_tokens(4, [2, 4, 3])),
+    _attention_probe("as many samples as tokens", 3, 2, 4, first_tokens(3, [3, 1, 2])),
+    _attention_probe("padding on the left", 4, 3, 4, first_tokens(5, [4, 2]).flip(1)),
+    _attention_probe("no padding", 5, 3, 4, first_tokens(4, [4, 4])),
+    _attention_probe("a batch of one", 6, 3, 4, first_tokens(5, [4])),
+    _attention_probe("one head", 7, 1, 4, first_tokens(5, [5, 3])),
+    _attention_probe("one token", 8, 3, 4, first_tokens(1, [1, 1])),
 )
 SMALL_ATTENTION = (
     _small_attention([[1.0]], [[1]]),
