@@ -312,3 +312,620 @@ def last_word_left_out(x, memory, attend, is_target, is_source):
 @unnamed("cross_attention")
 def queries_of_the_last_token(x, memory, attend, is_target, is_source):
     return attend(x[:, -1:].expand_as(x), memory, memory, is_source.unsqueeze(1))
+
+
+# ---------------------------------------------------------------- the layer of a decoder
+
+
+@wrong("decoder_layer", "no residual around the self-attention")
+def first_sum_forgotten(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    x, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "no residual around the cross-attention")
+def second_sum_forgotten(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    context, cross = cross_attend(norm(x + found), memory, memory, is_source[:, None])
+    return context + feed_forward(norm(context)), causal, cross
+
+
+@wrong("decoder_layer", "no residual around the feed-forward layer")
+def third_sum_forgotten(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    return feed_forward(norm(x + found)), causal, cross
+
+
+@wrong("decoder_layer", "no residual at all")
+def one_into_the_other(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x = norm(x)
+    x, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    return feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "the residual is of the normed x around the self-attention")
+def first_name_used_twice(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x = norm(x)
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "the residual is of the normed x around the cross-attention")
+def second_name_used_twice(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    normed = norm(x + found)
+    found, cross = cross_attend(normed, memory, memory, is_source[:, None])
+    x = normed + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "the residual is of the normed x around the feed-forward layer")
+def third_name_used_twice(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    x = norm(x + found)
+    return x + feed_forward(x), causal, cross
+
+
+@wrong("decoder_layer", "every residual is of the normed x")
+def every_name_used_twice(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x = norm(x)
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = norm(x + found)
+    found, cross = cross_attend(x, memory, memory, is_source[:, None])
+    x = norm(x + found)
+    return x + feed_forward(x), causal, cross
+
+
+@wrong("decoder_layer", "no norm before the self-attention")
+def first_norm_forgotten(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "no norm before the cross-attention")
+def second_norm_forgotten(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(x, memory, memory, is_source[:, None])
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "no norm before the feed-forward layer")
+def third_norm_forgotten(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    x = x + found
+    return x + feed_forward(x), causal, cross
+
+
+@wrong("decoder_layer", "no norm at all")
+def nothing_normed(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(x, memory, memory, is_source[:, None])
+    x = x + found
+    return x + feed_forward(x), causal, cross
+
+
+@wrong("decoder_layer", "norm after, not before, the self-attention")
+def first_norm_behind(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = norm(x + found)
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "norm after, not before, the cross-attention")
+def second_norm_behind(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    context, cross = cross_attend(x, memory, memory, is_source[:, None])
+    x = x + norm(context)
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "norm after, not before, the feed-forward layer")
+def third_norm_behind(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    x = x + found
+    return norm(x + feed_forward(x)), causal, cross
+
+
+@wrong("decoder_layer", "norm after every part, not before")
+def as_in_the_paper_of_2017(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = norm(x + found)
+    found, cross = cross_attend(x, memory, memory, is_source[:, None])
+    x = norm(x + found)
+    return norm(x + feed_forward(x)), causal, cross
+
+
+@wrong("decoder_layer", "norm after every part, not before")
+def what_was_found_normed(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = x + norm(found)
+    found, cross = cross_attend(x, memory, memory, is_source[:, None])
+    x = x + norm(found)
+    return x + norm(feed_forward(x)), causal, cross
+
+
+def look_back(x, attend, norm, mask):
+    """What the self-attention adds to x, and its weights."""
+    normed = norm(x)
+    found, weights = attend(normed, normed, normed, mask)
+    return x + found, weights
+
+
+@wrong("decoder_layer", "normed at the end")
+def last_norm_here(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    x = x + found
+    x = x + feed_forward(norm(x))
+    return norm(x), causal, cross
+
+
+@wrong("decoder_layer", "memory normed again")
+def both_sides_normed(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    keys = norm(memory)
+    found, cross = cross_attend(norm(x), keys, keys, is_source.unsqueeze(1))
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "only the queries normed")
+def keys_as_they_are(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, causal = self_attend(norm(x), x, x, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "one normed x for several parts")
+def normed_once(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross = cross_attend(normed, memory, memory, is_source.unsqueeze(1))
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "one normed x for several parts")
+def side_by_side(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    asks = norm(x)
+    back, causal = self_attend(asks, asks, asks, create_causal_mask(x.size(1)))
+    across, cross = cross_attend(asks, memory, memory, is_source.unsqueeze(1))
+    x = x + back + across
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "one normed x for several parts")
+def all_three_side_by_side(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    asks = norm(x)
+    back, causal = self_attend(asks, asks, asks, create_causal_mask(x.size(1)))
+    across, cross = cross_attend(asks, memory, memory, is_source.unsqueeze(1))
+    return x + back + across + feed_forward(asks), causal, cross
+
+
+@wrong("decoder_layer", "added to an earlier x")
+def added_to_what_was_given(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    y, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(y), memory, memory, is_source.unsqueeze(1))
+    z = x + found
+    return z + feed_forward(norm(z)), causal, cross
+
+
+@wrong("decoder_layer", "added to an earlier x")
+def last_sum_of_the_wrong_one(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    y, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(y), memory, memory, is_source.unsqueeze(1))
+    z = y + found
+    return y + feed_forward(norm(z)), causal, cross
+
+
+@wrong("decoder_layer", "cross-attention before self-attention")
+def source_first(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    x, causal = look_back(x + found, self_attend, norm, create_causal_mask(x.size(1)))
+    return x + feed_forward(norm(x)), causal, cross
+
+
+@wrong("decoder_layer", "the feed-forward layer left out")
+def attention_alone(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return x + found, causal, cross
+
+
+@wrong("decoder_layer", "the feed-forward layer in another place")
+def thinks_between(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    x = x + feed_forward(norm(x))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return x + found, causal, cross
+
+
+@wrong("decoder_layer", "one attention for both")
+def one_name_copied(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = self_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    x = x + found
+    return x + feed_forward(norm(x)), causal, cross
+
+
+def ending(x, found, feed_forward, norm):
+    """The rest of the layer, once the source has been looked at."""
+    x = x + found
+    return x + feed_forward(norm(x))
+
+
+@wrong("decoder_layer", "keys and values from x", made="K and V from the query's sequence")
+def second_self_attention(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    causal_mask = create_causal_mask(x.size(1))
+    x, causal = look_back(x, self_attend, norm, causal_mask)
+    asks = norm(x)
+    found, cross = cross_attend(asks, asks, asks, causal_mask)
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "keys from x", made="K from the query's sequence")
+def keys_of_the_target_in_a_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    asks = norm(x)
+    found, cross = cross_attend(query=asks, key=asks, value=memory, mask=is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "values from x", made="V from the query's sequence")
+def values_of_the_target_in_a_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    asks = norm(x)
+    found, cross = cross_attend(query=asks, key=memory, value=asks, mask=is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "the source asks, the target answers", made="Q and K swapped")
+def source_asks_in_a_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(memory, norm(x), norm(x), is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "no causal mask", made="ignored")
+def looks_ahead(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    asks = norm(x)
+    found, causal = self_attend(asks, asks, asks)
+    x = x + found
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "upper triangle for lower", made="upper for lower triangle")
+def triu_for_tril(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    T = x.size(1)
+    x, causal = look_back(x, self_attend, norm, torch.ones(T, T).triu().bool())
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "causal mask inverted", made="inverted")
+def blocked_where_torchs_module_blocks(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    T = x.size(1)
+    x, causal = look_back(x, self_attend, norm, torch.triu(torch.ones(T, T), diagonal=1).bool())
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "diagonal left out", made="diagonal left out")
+def strictly_before_in_a_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    at = torch.arange(x.size(1))
+    x, causal = look_back(x, self_attend, norm, at[:, None] > at)
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "one too far", made="one too far")
+def the_next_one_too(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    at = torch.arange(x.size(1))
+    x, causal = look_back(x, self_attend, norm, at[:, None] + 1 >= at)
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "the source's mask in the self-attention")
+def padding_in_both(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    mask = is_source[:, None, :]
+    x, causal = look_back(x, self_attend, norm, mask & create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, mask)
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "the two masks exchanged")
+def masks_mixed_up(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, is_source[:, None])
+    found, cross = cross_attend(norm(x), memory, memory, create_causal_mask(x.size(1)))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "the source's padding not masked", made="ignored")
+def source_not_masked(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory)
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "source mask inverted", made="inverted")
+def padding_looked_at(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, (is_source == 0).unsqueeze(1))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "padding on the query axis", made="padding on the query axis")
+def source_down_the_rows_in_a_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, :, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "is_source without an axis for the queries", made="(B, T_k) broadcast by accident")
+def is_source_as_it_is(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source)
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "one sample's padding for all")
+def the_first_samples_padding(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source[0].unsqueeze(0))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "a causal mask on the source")
+def causal_twice(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    T, S = x.size(1), memory.size(1)
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(T))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1) & create_causal_mask(T, S))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "a causal mask on the source", "the source's padding not masked")
+def one_mask_for_both(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    T, S = x.size(1), memory.size(1)
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(T))
+    found, cross = cross_attend(norm(x), memory, memory, create_causal_mask(T, S))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "weights in the other order")
+def maps_the_other_way_round(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return ending(x, found, feed_forward, norm), cross, causal
+
+
+@wrong("decoder_layer", "weights averaged over the heads")
+def means_of_the_heads(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return ending(x, found, feed_forward, norm), causal.mean(1), cross.mean(1)
+
+
+@wrong("decoder_layer", "gradient cut", made="gradient cut by detach")
+def memory_detached(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory.detach(), memory.detach(), is_source.unsqueeze(1))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "an input changed in place", made="an input changed in place")
+def added_in_place(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    with torch.no_grad():
+        asks = norm(x)
+        found, causal = self_attend(asks, asks, asks, create_causal_mask(x.size(1)))
+        x += found
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "right for these sizes only", made="sizes hard-coded")
+def for_three_tokens(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(3))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "norm after every part, not before", "the source's padding not masked")
+def post_norm_without_a_source_mask(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    found, causal = self_attend(x, x, x, create_causal_mask(x.size(1)))
+    x = norm(found + x)
+    found, cross = cross_attend(x, memory, memory)
+    x = norm(found + x)
+    return norm(feed_forward(x) + x), causal, cross
+
+
+@wrong("decoder_layer", "no causal mask", "memory normed again")
+def looks_ahead_and_norms_all(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, None)
+    memory = norm(memory)
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@wrong("decoder_layer", "no residual around the cross-attention", "no norm before the feed-forward layer")
+def context_alone(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    x, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    return x + feed_forward(x), causal, cross
+
+
+@three("decoder_layer", "no causal mask", "the source's padding not masked", "weights averaged over the heads")
+def no_mask_and_means(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, None)
+    found, cross = cross_attend(norm(x), memory, memory)
+    return ending(x, found, feed_forward, norm), causal.mean(1), cross.mean(1)
+
+
+@right("decoder_layer")
+def three_parts_one_after_the_other(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal_weights = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross_weights = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    x = x + found
+    x = x + feed_forward(norm(x))
+    return x, causal_weights, cross_weights
+
+
+@right("decoder_layer")
+def by_keyword_in_a_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    T = x.shape[1]
+    asks = norm(x)
+    back, causal = self_attend(query=asks, key=asks, value=asks, mask=torch.ones(T, T).tril())
+    across, cross = cross_attend(query=norm(x + back), key=memory, value=memory, mask=is_source[:, None, :])
+    return x + back + across + feed_forward(norm(x + back + across)), causal, cross
+
+
+@right("decoder_layer")
+def normed_three_times_each(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = (lambda out: (x + out[0], out[1]))(
+        self_attend(norm(x), norm(x), norm(x), create_causal_mask(x.size(1))[None])
+    )
+    found, cross = cross_attend(norm(x), memory, memory, is_source[:, None, None])
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@right("decoder_layer")
+def masks_written_out(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    (B, T, _), S = x.shape, memory.shape[1]
+    causal_mask = create_causal_mask(T).expand(B, T, T)
+    source_mask = is_source.unsqueeze(1).expand(B, T, S)
+    x, causal = look_back(x, self_attend, norm, causal_mask)
+    found, cross = cross_attend(norm(x), memory, memory, source_mask)
+    return ending(x, found, feed_forward, norm), causal, cross
+
+
+@right("decoder_layer")
+def with_names_for_every_stage(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    weights = []
+
+    def keep(pair):
+        weights.append(pair[1])
+        return pair[0]
+
+    normed = norm(x)
+    after_self = x + keep(self_attend(normed, normed, normed, create_causal_mask(x.size(1))))
+    after_cross = after_self + keep(cross_attend(norm(after_self), memory, memory, is_source.unsqueeze(-2)))
+    return after_cross + feed_forward(norm(after_cross)), *weights
+
+
+@right("decoder_layer")
+def a_list_of_parts(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    maps = {}
+
+    def back(y):
+        out, maps["causal"] = self_attend(y, y, y, create_causal_mask(y.size(1)))
+        return out
+
+    def across(y):
+        out, maps["cross"] = cross_attend(y, memory, memory, is_source[:, None].long())
+        return out
+
+    for part in (back, across, feed_forward):
+        x = torch.add(x, part(norm(x)))
+    return x, maps["causal"], maps["cross"]
+
+
+@right("decoder_layer")
+def one_sample_after_the_other(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    layer = three_parts_one_after_the_other
+    found = [
+        layer(x[b : b + 1], memory[b : b + 1], is_source[b : b + 1], self_attend, cross_attend, feed_forward, norm)
+        for b in range(len(x))
+    ]
+    return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
+
+
+@right("decoder_layer")
+def one_token_after_the_other(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    made, backs, acrosses = [], [], []
+    T = x.size(1)
+    for t in range(T):
+        seen = norm(x[:, : t + 1])
+        found, back = self_attend(seen[:, -1:], seen, seen)
+        y = x[:, t : t + 1] + found
+        found, across = cross_attend(norm(y), memory, memory, is_source.unsqueeze(1))
+        made.append(ending(y, found, feed_forward, norm))
+        backs.append(F.pad(back, (0, T - t - 1)))
+        acrosses.append(across)
+    return torch.cat(made, dim=1), torch.cat(backs, dim=2), torch.cat(acrosses, dim=2)
+
+
+@right("decoder_layer")
+def added_in_place_to_a_copy(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    y, asks = x.clone(), norm(x)
+    found, causal = self_attend(asks, asks, asks, create_causal_mask(x.size(1)))
+    y = y + found
+    y = y + (second := cross_attend(norm(y), memory, memory, is_source.unsqueeze(1)))[0]
+    return feed_forward(norm(y)) + y, causal, second[1]
+
+
+@unnamed("decoder_layer")
+def residual_halved(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    output, causal, cross = three_parts_one_after_the_other(
+        x, memory, is_source, self_attend, cross_attend, feed_forward, norm
+    )
+    return 0.5 * (x + output), causal, cross
+
+
+@unnamed("decoder_layer")
+def norm_of_torch(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    def own(y):
+        return F.layer_norm(y, y.shape[-1:])
+
+    return three_parts_one_after_the_other(x, memory, is_source, self_attend, cross_attend, feed_forward, own)
+
+
+@unnamed("decoder_layer")
+def feed_forward_twice(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    x, causal = look_back(x, self_attend, norm, create_causal_mask(x.size(1)))
+    found, cross = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    x = x + found
+    return x + feed_forward(feed_forward(norm(x))), causal, cross
+
+
+@unnamed("decoder_layer")
+def memory_added_up(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    memory = memory + memory.mean(dim=1, keepdim=True)
+    return three_parts_one_after_the_other(x, memory, is_source, self_attend, cross_attend, feed_forward, norm)

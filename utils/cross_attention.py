@@ -1,4 +1,6 @@
-"""Attention from one sequence to another in a few lines: with the mask of its source."""
+"""Attention from one sequence to another in a few lines: with the mask of its source, and in a decoder's layer."""
+
+from utils.masks import create_causal_mask
 
 
 def cross_attention(x, memory, attend, is_target, is_source):
@@ -17,3 +19,26 @@ def cross_attention(x, memory, attend, is_target, is_source):
         output (B, T, d_model) and weights (B, H, T, S), as `attend` gives them.
     """
     return attend(x, memory, memory, is_source.unsqueeze(1))  # the mask: (B, 1, S), the same for all queries
+
+
+def decoder_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    """Look back along the target, then at the source, then think about it: one layer of a Transformer's decoder.
+
+    Built in lesson 06, where one `norm` serves all three parts; `DecoderBlock` has one of its own for each.
+
+    Args:
+        x: (B, T, d_model), the target's tokens.
+        memory: (B, S, d_model), the source's tokens as the encoder gives them, normed already.
+        is_source: boolean (B, S), True where the source has a token and no padding.
+        self_attend, cross_attend: functions (query, key, value, mask) -> output, weights.
+        feed_forward, norm: functions (B, T, d_model) -> (B, T, d_model), for every token by itself.
+
+    Returns:
+        output (B, T, d_model), and the weights of both attentions, (B, H, T, T) and (B, H, T, S).
+    """
+    normed = norm(x)
+    found, causal_weights = self_attend(normed, normed, normed, create_causal_mask(x.size(1), device=x.device))
+    x = x + found
+    found, cross_weights = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
+    x = x + found
+    return x + feed_forward(norm(x)), causal_weights, cross_weights

@@ -1,8 +1,11 @@
-"""Exercises of lesson 06: attention to another sequence, and its mask."""
+"""Exercises of lesson 06: attention to another sequence, its mask, and the layer of a decoder."""
+
+from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 
-from utils.cross_attention import cross_attention
+from utils.cross_attention import cross_attention, decoder_layer
 from utils.exercises.exercise import Exercise, Mistake, Probe
 from utils.exercises.multi_head import MULTI_HEAD_MISTAKES
 from utils.exercises.self_attention import (
@@ -10,6 +13,7 @@ from utils.exercises.self_attention import (
     first_tokens,
     fixed_attention,
     named,
+    ones,
     random_tensor,
     zeros_for_padding,
 )
@@ -36,6 +40,42 @@ def cross_attention_by_steps(changes, x, memory, attend, is_target, is_source):
     inputs = step["inputs"](x, step["memory"](memory, is_source))
     output, weights = attend(*inputs, step["mask"](mask))
     return step["returned"](step["output"](output, x, is_target), step["weights"](weights, mask))
+
+
+PARTS = {"self": "the self-attention", "cross": "the cross-attention", "feed": "the feed-forward layer"}
+
+
+def decoder_by_steps(changes, x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    """`decoder_layer`, one step a name, with some of its steps changed; `xs` is x after each part so far."""
+    step = {
+        "order": lambda: ("self", "cross", "feed"),
+        "attentions": lambda self_attend, cross_attend: (self_attend, cross_attend),
+        "memory": lambda norm, memory: memory,
+        "self_inputs": lambda asks, xs: (asks, asks, asks),
+        "causal_mask": lambda T, is_source: create_causal_mask(T),
+        "cross_inputs": lambda asks, memory: (asks, memory, memory),
+        "source_mask": lambda is_source: is_source.unsqueeze(1),  # (B, 1, S)
+        "on_source": lambda mask, T, S: mask,
+        **{f"{part}_norm": lambda norm, xs: norm(xs[-1]) for part in PARTS},
+        **{f"{part}_added": lambda norm, xs, asks, found: xs[-1] + found for part in PARTS},
+        "output": lambda norm, x: x,
+        "returned": lambda output, causal, cross: (output, causal, cross),
+        **changes,
+    }
+    T, S, xs, weights = x.size(1), memory.size(1), [x], {}
+    self_attend, cross_attend = step["attentions"](self_attend, cross_attend)
+    memory, causal_mask = step["memory"](norm, memory), step["causal_mask"](T, is_source)
+    source_mask = step["on_source"](step["source_mask"](is_source), T, S)
+    layers = {
+        "self": lambda asks: self_attend(*step["self_inputs"](asks, xs), causal_mask),
+        "cross": lambda asks: cross_attend(*step["cross_inputs"](asks, memory), source_mask),
+        "feed": lambda asks: (feed_forward(asks), None),
+    }
+    for part in step["order"]():
+        asks = step[f"{part}_norm"](norm, xs)
+        found, weights[part] = layers[part](asks)
+        xs.append(step[f"{part}_added"](norm, xs, asks, found))
+    return step["returned"](step["output"](norm, xs[-1]), weights["self"], weights["cross"])
 
 
 def _all_allowed(real, *unused):
@@ -167,6 +207,259 @@ CROSS_ATTENTION_MISTAKES = (
 )
 
 
+def _in_each_part(name, lead, everywhere, *steps):
+    """A mistake for each part of the layer, and one for all three; each of `steps` changes some by their last word."""
+
+    def variants(parts):
+        return tuple({f"{part}_{end}": made for part in parts for end, made in changed.items()} for changed in steps)
+
+    one = [Mistake(f"{name} {place}", lead.format(place), variants([part])) for part, place in PARTS.items()]
+    return (*one, Mistake(everywhere, lead.format("each of the three parts"), variants(PARTS)))
+
+
+def _as_it_is(norm, xs):
+    return xs[-1]
+
+
+def _asks_of(at):
+    """What a part is asked when it sees x as it was earlier: 0 is the x that was given, -2 that of the part before."""
+    return lambda norm, xs: norm(xs[at:][0])
+
+
+def _added_to(at):
+    """As `_asks_of`, for the x to which a part adds."""
+    return lambda norm, xs, asks, found: xs[at:][0] + found
+
+
+DECODER_MISTAKES = (
+    *_in_each_part(
+        "no residual around",
+        "What {} finds takes the place of x. What does a part of a layer do with x?",
+        "no residual at all",
+        {"added": lambda norm, xs, asks, found: found},
+    ),
+    *_in_each_part(
+        "the residual is of the normed x around",
+        "What {} finds is added to the normed x, not to x. Which of the two goes on to the next part?",
+        "every residual is of the normed x",
+        {"added": lambda norm, xs, asks, found: asks + found},
+    ),
+    *_in_each_part(
+        "no norm before",
+        "x goes into {} as it is. What must happen to it before, and to the residual not?",
+        "no norm at all",
+        {"norm": _as_it_is},
+    ),
+    *_in_each_part(
+        "norm after, not before,",
+        "The norm of {} stands behind it, as in the paper of 2017 (post-norm). This layer is pre-norm: what goes into "
+        "a part, and what is added to x?",
+        "norm after every part, not before",
+        {"norm": _as_it_is, "added": lambda norm, xs, asks, found: norm(xs[-1] + found)},
+        {"norm": _as_it_is, "added": lambda norm, xs, asks, found: xs[-1] + norm(found)},
+    ),
+    Mistake(
+        "normed at the end",
+        "You norm what the layer returns. In a pre-norm model x goes on as it is, and one norm stands behind the last "
+        "layer. Who calls that one?",
+        ({"output": lambda norm, x: norm(x)},),
+    ),
+    Mistake(
+        "memory normed again",
+        "The encoder has normed its output already, and your layer norms it once more. To what does the norm before "
+        "the cross-attention belong, to those that ask or to those that answer?",
+        ({"memory": lambda norm, memory: norm(memory)},),
+    ),
+    Mistake(
+        "only the queries normed",
+        "In the self-attention your queries are normed, and keys or values are not. Are they not the same tokens?",
+        (
+            {"self_inputs": lambda asks, xs: (asks, xs[-1], xs[-1])},
+            {"self_inputs": lambda asks, xs: (asks, asks, xs[-1])},
+        ),
+    ),
+    Mistake(
+        "one normed x for several parts",
+        "Two of the parts see the same normed x, as if they stood beside each other. What has been added to x between "
+        "them, and does the second part know of it?",
+        (
+            {"cross_norm": _asks_of(0)},
+            {"feed_norm": _asks_of(-2)},
+            {"cross_norm": _asks_of(0), "feed_norm": _asks_of(0)},
+        ),
+    ),
+    Mistake(
+        "added to an earlier x",
+        "What a part finds is added to an x of before, and what another part found is lost. To which x is each part "
+        "to add?",
+        ({"cross_added": _added_to(0)}, {"feed_added": _added_to(0)}, {"feed_added": _added_to(-2)}),
+    ),
+    Mistake(
+        "cross-attention before self-attention",
+        "Your tokens look at the source before they have looked at each other. What does a token need to know before "
+        "it can ask the source for the next word?",
+        ({"order": lambda: ("cross", "self", "feed")},),
+    ),
+    Mistake(
+        "the feed-forward layer left out",
+        "Both attentions are there, and then nothing more. Where does your function use `feed_forward`?",
+        ({"order": lambda: ("self", "cross")},),
+    ),
+    Mistake(
+        "the feed-forward layer in another place",
+        "The feed-forward layer stands once, behind both attentions. Where is it in yours, and how often?",
+        (
+            {"order": lambda: ("feed", "self", "cross")},
+            {"order": lambda: ("self", "feed", "cross")},
+            {"order": lambda: ("self", "feed", "cross", "feed")},
+        ),
+    ),
+    Mistake(
+        "one attention for both",
+        "`self_attend` and `cross_attend` have weights of their own. Which of them looks along the target, and which "
+        "at the source?",
+        (
+            {"attentions": lambda self_attend, cross_attend: (self_attend, self_attend)},
+            {"attentions": lambda self_attend, cross_attend: (cross_attend, cross_attend)},
+            {"attentions": lambda self_attend, cross_attend: (cross_attend, self_attend)},
+        ),
+    ),
+    Mistake(
+        "keys and values from x",
+        "Your cross-attention gets queries, keys and values of the target, so it is a second self-attention. Where "
+        "does the source come in?",
+        (
+            {"cross_inputs": lambda asks, memory: (asks, asks, asks)},
+            {"cross_inputs": lambda asks, memory: (asks, asks, asks), "on_source": lambda mask, T, S: ones(T).tril()},
+        ),
+    ),
+    Mistake(
+        "keys from x",
+        "In your cross-attention the values are of the source, but they are found by keys of the target. Which "
+        "sequence must each key and its value come from?",
+        ({"cross_inputs": lambda asks, memory: (asks, asks, memory)},),
+    ),
+    Mistake(
+        "values from x",
+        "In your cross-attention the right token of the source is found, and one of the target brought back. Which "
+        "sequence must each key and its value come from?",
+        ({"cross_inputs": lambda asks, memory: (asks, memory, asks)},),
+    ),
+    Mistake(
+        "the source asks, the target answers",
+        "In your cross-attention memory is the query. Which of the two sequences wants to know something, and how many "
+        "rows must come out?",
+        ({"cross_inputs": lambda asks, memory: (memory, asks, asks)},),
+    ),
+    Mistake(
+        "no causal mask",
+        "In the self-attention every token looks at those after it too. Change the last token: does the first output "
+        "move, and may it?",
+        ({"causal_mask": lambda T, is_source: None},),
+    ),
+    Mistake(
+        "upper triangle for lower",
+        "In the self-attention each token sees itself and the future only. With rows as queries, on which side of the "
+        "diagonal is the past?",
+        ({"causal_mask": lambda T, is_source: create_causal_mask(T).T},),
+    ),
+    Mistake(
+        "causal mask inverted",
+        "In the self-attention your True marks what must not be attended to. What does True mean in this course?",
+        ({"causal_mask": lambda T, is_source: ~create_causal_mask(T)},),
+    ),
+    Mistake(
+        "diagonal left out",
+        "May a token see itself? Look at the first row of your causal mask: what is left for its softmax?",
+        ({"causal_mask": lambda T, is_source: ones(T).tril(-1)},),
+    ),
+    Mistake(
+        "one too far",
+        "Change token t+1: whose output moves? With your causal mask output t does, so it has seen the future.",
+        ({"causal_mask": lambda T, is_source: ones(T).tril(1)},),
+    ),
+    Mistake(
+        "the source's mask in the self-attention",
+        "The self-attention has T keys, all of the target, and you mask them by `is_source`. Which sequence is that "
+        "about?",
+        (
+            {"causal_mask": lambda T, is_source: is_source.unsqueeze(1)},
+            {"causal_mask": lambda T, is_source: create_causal_mask(T) & is_source.unsqueeze(1)},
+        ),
+    ),
+    Mistake(
+        "the two masks exchanged",
+        "The self-attention gets the source's padding and the cross-attention the causal mask. Which of the two looks "
+        "along the target, where there is a future?",
+        (
+            {
+                "causal_mask": lambda T, is_source: is_source.unsqueeze(1),
+                "on_source": lambda mask, T, S: create_causal_mask(T),
+            },
+            {
+                "causal_mask": lambda T, is_source: is_source.unsqueeze(1),
+                "on_source": lambda mask, T, S: create_causal_mask(T, S),
+            },
+        ),
+    ),
+    Mistake(
+        "the source's padding not masked",
+        "In the cross-attention padding of the source is looked at. Where does your function use `is_source`?",
+        ({"source_mask": _all_allowed}, {"on_source": lambda mask, T, S: None}),
+    ),
+    Mistake(
+        "source mask inverted",
+        "In the cross-attention your True marks what must not be attended to. What is True in `is_source`, and what "
+        "does True mean in a mask of this course?",
+        ({"source_mask": lambda is_source: ~is_source.unsqueeze(1)},),
+    ),
+    Mistake(
+        "padding on the query axis",
+        "In the cross-attention the source's tokens are the keys. Which axis of a mask (B, T, S) lists them, and where "
+        "must an axis of size 1 stand in `is_source`?",
+        ({"source_mask": lambda is_source: is_source.unsqueeze(2)},),
+    ),
+    Mistake(
+        "is_source without an axis for the queries",
+        "A mask of two axes is read as (T, S), so your (B, S) puts the batch on the queries, or does not fit. Where "
+        "must an axis of size 1 stand, so that it becomes (B, 1, S)?",
+        ({"source_mask": keep},),
+    ),
+    Mistake(
+        "one sample's padding for all",
+        "Every sample gets one and the same padding of the source. Whose row of `is_source` does sample 1 need?",
+        (
+            {"source_mask": lambda is_source: is_source[:1]},
+            {"source_mask": lambda is_source: is_source.all(dim=0, keepdim=True)},
+            {"source_mask": lambda is_source: is_source.any(dim=0, keepdim=True)},
+        ),
+    ),
+    Mistake(
+        "a causal mask on the source",
+        "In the cross-attention the first tokens of the target see few tokens of the source. The whole source is there "
+        "before the first word is written: is any of it the future?",
+        (
+            {"on_source": lambda mask, T, S: mask & create_causal_mask(T, S)},
+            {"on_source": lambda mask, T, S: mask & _top_left(T, S)},
+            {"on_source": lambda mask, T, S: mask & create_causal_mask(T)},
+        ),
+    ),
+    Mistake(
+        "weights in the other order",
+        "You return the weights of the cross-attention first. Which of the two maps is (B, H, T, T)?",
+        ({"returned": lambda output, causal, cross: (output, cross, causal)},),
+    ),
+    replace(
+        named(MULTI_HEAD_MISTAKES, "weights averaged over the heads")[0],
+        variants=(
+            {"returned": lambda output, causal, cross: (output, causal.mean(dim=1), cross.mean(dim=1))},
+            {"returned": lambda output, causal, cross: (output, causal, cross.mean(dim=1))},
+            {"returned": lambda output, causal, cross: (output, causal.mean(dim=1), cross)},
+        ),
+    ),
+)
+
+
 def _cross_probe(name, seed, H, d_k, is_target, is_source, gradients=False):
     (B, T), S, d_model = is_target.shape, is_source.size(1), H * d_k
     arguments = {
@@ -213,6 +506,70 @@ SMALL_CROSS = (
     _small_cross([[1.0], [2.0]], [[2.0, 3.0], [4.0, 5.0]], [[1], [1]], [[1, 1], [1, 0]]),
 )
 
+
+def _told(told, function):
+    """A function with that docstring."""
+
+    def call(x):
+        return function(x)
+
+    call.__doc__ = told
+    return call
+
+
+def _layer_probe(name, seed, T, H, d_k, is_source, gradients=False):
+    (B, S), d_model = is_source.shape, H * d_k
+    wide, narrow = random_tensor(seed + 1, 2 * d_model, d_model), random_tensor(seed + 2, d_model, 2 * d_model)
+    scale, shift = 1.0 + 0.5 * random_tensor(seed + 3, d_model), random_tensor(seed + 4, d_model)
+    arguments = {
+        "x": 2.0 * random_tensor(seed, B, T, d_model),
+        "memory": random_tensor(seed + 5, B, S, d_model),
+        "is_source": is_source,
+        "self_attend": fixed_attention(seed, H, d_model),
+        "cross_attend": fixed_attention(seed + 1, H, d_model),
+        "feed_forward": _told("two layers, W fixed", lambda x: F.relu(x @ wide.T) @ narrow.T / d_model),
+        "norm": _told("layer norm, scale and shift fixed", lambda x: F.layer_norm(x, (d_model,), scale, shift)),
+    }
+    return Probe(name, arguments, {"B": B, "T": T, "S": S, "H": H, "d_model": d_model}, gradients)
+
+
+def _small_layer(x, memory, is_source):
+    x, memory = (torch.tensor(one).unsqueeze(-1) for one in (x, memory))  # one feature
+    arguments = {
+        "x": x,
+        "memory": memory,
+        "is_source": torch.tensor(is_source).bool(),
+        "self_attend": fixed_attention(None, 1, 1),
+        "cross_attend": fixed_attention(None, 1, 1),
+        "feed_forward": _told("(x) -> 10 x", lambda x: 10.0 * x),
+        "norm": _told("(x) -> x / 2", lambda x: x / 2.0),
+    }
+    return Probe("", arguments, {"B": x.size(0), "T": x.size(1), "S": memory.size(1), "H": 1, "d_model": 1})
+
+
+DECODER_LAYER = (
+    _layer_probe("all sizes different", 1, 3, 4, 2, first_tokens(5, [5, 3]), gradients=True),
+    _layer_probe("other sizes", 2, 6, 2, 5, first_tokens(4, [2, 4, 3])),
+    _layer_probe("as many target tokens as source tokens", 3, 4, 3, 2, first_tokens(4, [3, 4])),
+    _layer_probe("as many samples as tokens", 4, 3, 2, 4, first_tokens(3, [3, 1, 2])),
+    _layer_probe("as many samples as target tokens", 5, 2, 3, 4, first_tokens(4, [4, 2])),
+    _layer_probe("padding on the left", 6, 4, 3, 4, first_tokens(5, [4, 2]).flip(1)),
+    _layer_probe("no padding", 7, 2, 3, 4, first_tokens(4, [4, 4])),
+    _layer_probe("a batch of one", 8, 4, 3, 4, first_tokens(5, [4])),
+    _layer_probe("one head", 9, 3, 1, 4, first_tokens(5, [5, 3])),
+    _layer_probe("one target token", 10, 1, 3, 4, first_tokens(4, [2, 3])),
+    _layer_probe("one source token", 11, 3, 3, 4, first_tokens(1, [1, 1])),
+)
+SMALL_LAYER = (
+    _small_layer([[2.0]], [[3.0]], [[1]]),
+    _small_layer([[2.0]], [[3.0, 5.0]], [[1, 1]]),
+    _small_layer([[2.0]], [[3.0, 5.0]], [[1, 0]]),
+    _small_layer([[2.0, 4.0]], [[3.0]], [[1]]),
+    _small_layer([[2.0, 4.0]], [[3.0, 5.0]], [[1, 1]]),
+    _small_layer([[2.0, 4.0]], [[3.0, 5.0, 7.0]], [[1, 1, 0]]),
+    _small_layer([[2.0], [4.0]], [[3.0, 5.0], [7.0, 9.0]], [[1, 1], [1, 0]]),
+)
+
 EXERCISES = (
     Exercise(
         id="cross_attention",
@@ -233,5 +590,28 @@ EXERCISES = (
         why="The target asks and the source answers, so the mask is about the source's tokens alone: all are there "
         "from the start, but padding says nothing.",
         stretch="Exchange two tokens of memory and their entries in `is_source`. What changes in the output?",
+    ),
+    Exercise(
+        id="decoder_layer",
+        reference=decoder_layer,
+        returns={"output": "B T d_model", "causal_weights": "B H T T", "cross_weights": "B H T S"},
+        by_steps=decoder_by_steps,
+        probes=DECODER_LAYER,
+        resized="other sizes",
+        small=SMALL_LAYER,
+        mistakes=DECODER_MISTAKES,
+        hints=(
+            "Three parts, one after the other: with what does each begin, and with what does it end? Which of the "
+            "three looks at the future unless it is kept from it, and which at padding?",
+            "Each part sees `norm(x)`, and what it finds is added to x itself. The self-attention gets three times the "
+            "same and a causal mask; the cross-attention gets queries of the target only, and memory as it is.",
+            "`normed = norm(x)`, `found, causal_weights = self_attend(normed, normed, normed, create_causal_mask(T))`, "
+            "`x = x + found`; then the same with `cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))`; then "
+            "`x + feed_forward(norm(x))`.",
+        ),
+        why="Each part sees x with all that was added before it, normed, and adds to x itself; the future is blocked "
+        "in the target, padding in the source.",
+        stretch="Of which attention could the keys and values be computed once, before the first word is written, and "
+        "those of which grow with every word?",
     ),
 )
