@@ -1,11 +1,13 @@
 """The recurrent encoder-decoder: padding, order, its two step orders, teacher forcing, greedy decoding, errors."""
 
+import ast
 import itertools
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lessons import NOTEBOOKS, ROOT, code_cells, read
 from torch import nn
 
 from utils.attention import AdditiveAttention, LuongAttention
@@ -192,6 +194,21 @@ def test_a_changed_sample_changes_itself_alone(attention, asks, bidirectional): 
     assert (after[1] - before[1]).abs().max() > 1e-4
 
 
+def test_every_module_of_torch_that_reads_sequences_takes_samples_first():
+    """FIELD_CASES 15, pytorch#122959: without `batch_first`, (B, T, d) is read as T samples and the real ones mix."""
+    readers = {"RNN", "GRU", "LSTM", "MultiheadAttention", "Transformer"}
+    readers |= {f"Transformer{side}Layer" for side in ("Encoder", "Decoder")}
+    code = [path.read_text() for path in (ROOT / "utils").rglob("*.py")]
+    code += [cell.source for path in NOTEBOOKS for cell in code_cells(read(path))]
+    calls = [node for source in code for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    named = [(ast.unparse(call.func).rpartition(".")[2], call) for call in calls]
+    made_here = [(name, call) for name, call in named if name in readers]
+    assert {name for name, _ in made_here} >= {"GRU", "MultiheadAttention"}
+    for name, call in made_here:
+        options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        assert options.get("batch_first") == "True", f"{name}: {ast.unparse(call)}"
+
+
 def test_without_attention_only_the_last_state_passes():
     """The bottleneck: every sentence reaches the decoder as one vector, whatever its other states are."""
     model = made(None)
@@ -250,6 +267,53 @@ def test_every_parameter_learns(attention, asks, bidirectional):
 def test_what_does_not_fit_is_named(call, named):
     with pytest.raises(ValueError, match=named):
         call()
+
+
+FIRST = DECODER_INPUT[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "number", "size"),
+    [
+        (lambda: made().encoder(SOURCE + 9), "source", 14, SOURCE_SIZE),
+        (lambda: made().encoder(SOURCE - 9), "source", -4, SOURCE_SIZE),
+        (lambda: made().greedy(SOURCE * 3), "source", 15, SOURCE_SIZE),
+        (lambda: made()(SOURCE * 3, DECODER_INPUT), "source", 15, SOURCE_SIZE),
+        # The source in the place of the target: 13 is an id of the one vocabulary and not of the other.
+        (lambda: made()(SOURCE, SOURCE), "decoder_input", 13, TARGET_SIZE),
+        (lambda: made("dot", "previous")(SOURCE, SOURCE), "decoder_input", 13, TARGET_SIZE),
+        # What torch's loss leaves out by default is no token.
+        (lambda: made()(SOURCE, LABELS - 100 * (LABELS == PAD)), "decoder_input", -100, TARGET_SIZE),
+        (lambda: made().step(FIRST * 0 + TARGET_SIZE, *made().encode(SOURCE)), "token_ids", 11, TARGET_SIZE),
+    ],
+)
+def test_an_id_outside_of_the_vocabulary_is_named(call, argument, number, size):  # FIELD_CASES 42
+    """Torch says "index out of range in self"."""
+    with pytest.raises(ValueError, match=rf"^{argument} holds the id {number}, .* {size} ids, 0 to {size - 1}$"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: made().encoder(SOURCE.float()), "source holds torch.float32; expected integer"),
+        (lambda: made().encoder(SOURCE.byte()), "source holds torch.uint8; expected integer"),  # no embedding takes it
+        (lambda: made().encoder(SOURCE > 4), "source holds torch.bool; expected integer"),
+        (lambda: made().encoder(SOURCE.tolist()), "source is a list; expected a torch.Tensor"),
+        (lambda: made()(SOURCE, DECODER_INPUT / 1), "decoder_input holds torch.float32; expected integer"),
+        (lambda: made().step(FIRST / 1, *made().encode(SOURCE)), "token_ids holds torch.float32; expected integer"),
+    ],
+)
+def test_token_ids_that_are_no_integers_are_a_type_error(call, named):  # FIELD_CASES 42
+    with pytest.raises(TypeError, match=f"^{named}"):
+        call()
+
+
+def test_every_id_of_the_vocabulary_and_both_types_of_integers_are_taken():
+    """The first and the last row of either embedding among them; int32 is what an embedding takes beside int64."""
+    model = made()
+    source, target = torch.arange(1, SOURCE_SIZE).view(1, -1), torch.arange(TARGET_SIZE).view(1, -1)
+    assert torch.equal(model(source.int(), target.int()), model(source, target))
 
 
 @pytest.mark.parametrize("asks", ASKS)

@@ -2,6 +2,8 @@
 
 import copy
 import io
+import itertools
+import json
 import math
 import pickle
 import shutil
@@ -711,6 +713,40 @@ def test_the_mask_may_be_left_out_or_allow_everything(need_weights):
     module, inputs = made(), sequences()
     left_out, all_allowed = (module(*inputs, mask, need_weights)[0] for mask in (None, torch.ones(T_Q, T_K)))
     torch.testing.assert_close(left_out, all_allowed, rtol=0.0, atol=1e-6)
+
+
+def most_memory(call, file):
+    """The most bytes that torch holds at a time during a call, beyond those that it held before, by its profiler."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        call()
+    profiler.export_chrome_trace(str(file))
+    events = [event for event in json.loads(file.read_text())["traceEvents"] if event["name"] == "[memory]"]
+    changes = [event["args"]["Bytes"] for event in sorted(events, key=lambda event: event["ts"])]
+    return max(itertools.accumulate(changes))
+
+
+def test_causal_and_padding_masks_together_take_no_memory_for_every_head(tmp_path):
+    """Case 48, x-transformers#325: without weights, forward and backward, one mask a sample, as floats.
+
+    Beside it, less than half as much: the booleans that it is made of, and the output before empty rows are cleared.
+    """
+    heads, T = 8, 96
+    module, x = made(16, heads), random_tensor((3, T, 16)).requires_grad_()
+    token_ids = torch.ones(3, T, dtype=torch.long)
+    token_ids[1, 50:], token_ids[2, :7] = 0, 0  # padding at the end; at the beginning, where rows are empty
+    causal, padding = create_causal_mask(T), create_padding_mask(token_ids)
+
+    def memory(mask):
+        return most_memory(lambda: module(x, x, x, mask, need_weights=False)[0].sum().backward(), tmp_path / "trace")
+
+    memory(None)  # what is allocated once and kept, such as gradients
+    floats = 3 * T * T * 4
+    without = memory(None)
+    assert memory(padding) - without < floats / 2  # (B, 1, T_k): no more than a row a sample
+    assert memory(causal) - without < floats
+    both = memory(causal & padding)
+    assert both - without < 1.5 * floats
+    assert both < heads * floats  # all of it: no scores of every head either
 
 
 # Dropout

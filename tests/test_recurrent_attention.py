@@ -1,5 +1,7 @@
 """AdditiveAttention and LuongAttention: their formulas, their masks, their errors; and their forms for one step."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -78,6 +80,27 @@ def test_rows_sum_to_one_and_padding_gets_nothing(name):  # FIELD_CASES 20, 22
     torch.testing.assert_close(context[1:2], alone)
 
 
+@pytest.mark.parametrize("on_the_empty_row", [False, True], ids=["loss on the others", "loss on all"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_with_nothing_to_attend_to(name, on_the_empty_row):  # FIELD_CASES 1, pytorch#41508
+    """One query of one sample: its weights and output are 0, and it sends no gradient anywhere; all are finite."""
+    sizes = SIZES.get(name, (QUERY, KEY))
+    attention, operands = made(name, *sizes), [tensor.requires_grad_() for tensor in inputs(*sizes)]
+    mask = create_padding_mask(TOKENS).repeat(1, T_Q, 1)
+    mask[1, 0] = False
+    with torch.autograd.set_detect_anomaly(True):
+        context, weights = attention(*operands, mask)
+        others = torch.ones(B, T_Q, 1)
+        others[1, 0] = float(on_the_empty_row)
+        (context.square() * others).sum().backward()
+    assert not weights[1, 0].any()
+    assert not context[1, 0].any()
+    assert not operands[0].grad[1, 0].any()
+    assert all(operand.grad.isfinite().all() for operand in operands)
+    assert all(parameter.grad.isfinite().all() for parameter in attention.parameters())
+    assert operands[0].grad[1, 1].any()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_of_padding_alone_gets_zero_and_finite_gradients(name):
     sizes = SIZES.get(name, (QUERY, KEY))
@@ -112,6 +135,88 @@ def test_a_changed_sample_changes_itself_alone(name):  # FIELD_CASES 15
     after, _ = attention(query, changed, values)
     assert torch.equal(before[0], after[0])
     assert not torch.equal(before[1], after[1])
+
+
+# Masks and dtypes: FIELD_CASES 9 to 12
+
+
+MASKS = {
+    "(T_q, T_k)": lambda B, T_q, T_k: (T_q, T_k),
+    "(B, 1, T_k)": lambda B, T_q, T_k: (B, 1, T_k),
+    "(1, T_q, T_k)": lambda B, T_q, T_k: (1, T_q, T_k),
+    "(B, T_q, T_k)": lambda B, T_q, T_k: (B, T_q, T_k),
+}
+
+
+@pytest.mark.parametrize("sizes", [(3, 3, 3), (B, T_Q, T_K)], ids=str)
+@pytest.mark.parametrize("shape", MASKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mask_that_fits_means_one_thing(name, shape, sizes):  # FIELD_CASES 9
+    """Each query of each sample alone, with the keys it may see and no mask; a 2-D mask is one of queries."""
+    dims = SIZES.get(name, (QUERY, KEY))
+    samples, T_q, T_k = sizes
+    torch.manual_seed(3)
+    query, keys = torch.randn(samples, T_q, dims[0]), torch.randn(samples, T_k, dims[1])
+    attention, mask = made(name, *dims), torch.rand(MASKS[shape](*sizes)) < 0.6
+    mask[..., 1] = True
+    context, weights = attention(query, keys, mask=mask)
+    for b, i in itertools.product(range(samples), range(T_q)):
+        may = mask.expand(samples, T_q, T_k)[b, i]
+        alone, share = attention(query[b : b + 1, i], keys[b : b + 1, may])
+        torch.testing.assert_close(context[b, i], alone[0])
+        torch.testing.assert_close(weights[b, i], torch.zeros(T_k).masked_scatter(may, share[0]))
+
+
+@pytest.mark.parametrize("shape", [(T_K,), (B, T_K), (T_K, T_Q), (B, 1, T_Q, T_K), (T_Q, B, T_K)], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mask_that_could_be_read_two_ways_is_refused(name, shape):  # FIELD_CASES 9
+    sizes = SIZES.get(name, (QUERY, KEY))
+    query, keys, _ = inputs(*sizes)
+    with pytest.raises(ValueError, match=r"^mask has shape .*; expected \(3, 2, 5\) or \(2, 5\)"):
+        made(name, *sizes)(query, keys, mask=torch.ones(shape).bool())
+
+
+@pytest.mark.parametrize("mask_dtype", [torch.int64, torch.uint8, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_masks_of_ones_and_zeros_are_boolean_masks(name, mask_dtype):  # FIELD_CASES 11, 12, pytorch#33763
+    """To the last bit; and an additive mask of 0 and -inf is an error that says how to convert it."""
+    sizes = SIZES.get(name, (QUERY, KEY))
+    attention, (query, keys, values), mask = made(name, *sizes), inputs(*sizes), create_padding_mask(TOKENS)
+    expected = attention(query, keys, values, mask)
+    assert all(map(torch.equal, attention(query, keys, values, mask.to(mask_dtype)), expected))
+    additive = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+    with pytest.raises(ValueError, match=r"values other than 0 and 1.* pass mask == 0"):
+        attention(query, keys, values, additive)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_with_a_mask_on_the_cpu(name, dtype):  # FIELD_CASES 10, apex#1052
+    """Results and gradients keep their dtype and are close to float32; a sample of padding alone is zero."""
+    sizes = SIZES.get(name, (QUERY, KEY))
+    attention, (query, keys, values) = made(name, *sizes), inputs(*sizes)
+    mask = create_padding_mask(TOKENS * torch.tensor([[1], [1], [0]]))
+    expected = attention(query, keys, values, mask)
+    half = [tensor.to(dtype).requires_grad_() for tensor in (query, keys, values)]
+    found = attention.to(dtype)(*half, mask)
+    sum(result.square().sum() for result in found).backward()
+    gradients = [tensor.grad for tensor in (*half, *attention.parameters())]
+    assert {tensor.dtype for tensor in (*found, *gradients)} == {dtype}
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    for one, other in zip(found, expected, strict=True):
+        assert not one[2].any()
+        torch.testing.assert_close(one.float(), other, rtol=0.0, atol=10 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("argument", ["query", "keys", "values"])
+@pytest.mark.parametrize("name", NAMES)
+def test_integers_are_refused(name, argument):  # FIELD_CASES 19, pytorch#142368
+    """Token ids, perhaps, in the place of vectors."""
+    sizes = SIZES.get(name, (QUERY, KEY))
+    operands = dict(zip(("query", "keys", "values"), inputs(*sizes), strict=True))
+    operands[argument] = operands[argument].long()
+    with pytest.raises(TypeError, match=rf"^{argument} holds torch\.int64; floating point expected"):
+        made(name, *sizes)(**operands)
 
 
 # The forms for one step, which lesson 02 builds

@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 import torch
-from test_attention import random_tensor
+from test_attention import HALF, random_tensor
 from test_models import (
     DECODER_INPUT,
     LABELS,
@@ -222,6 +222,39 @@ def test_what_does_not_fit_is_named(call, named):
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "argument", "number", "size"),
+    [
+        (lambda: TokenEmbedding(9, 8, 6)(TEXT), "token_ids", 9, 9),
+        (lambda: TokenEmbedding(9, 8, 6)(TEXT - 1), "token_ids", -1, 9),
+        (lambda: language_model()(TEXT + 1), "token_ids", 10, 10),
+        (lambda: language_model().generate(TEXT + 1, 3), "token_ids", 10, 10),
+        (lambda: translator()(SOURCE * 3, DECODER_INPUT), "source", 15, SOURCE_SIZE),
+        (lambda: translator().greedy(SOURCE - 9, 6), "source", -4, SOURCE_SIZE),
+        (lambda: translator()(SOURCE, SOURCE), "decoder_input", 13, TARGET_SIZE),
+    ],
+)
+def test_an_id_outside_of_the_vocabulary_is_named(call, argument, number, size):  # FIELD_CASES 42
+    with pytest.raises(ValueError, match=rf"^{argument} holds the id {number}, .* {size} ids, 0 to {size - 1}$"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: TokenEmbedding(10, 8, 6)(TEXT / 1), "token_ids holds torch.float32; expected integer"),
+        (lambda: TokenEmbedding(10, 8, 6)(TEXT.byte()), "token_ids holds torch.uint8; expected integer"),
+        (lambda: TokenEmbedding(10, 8, 6)(TEXT.tolist()), "token_ids is a list; expected a torch.Tensor"),
+        (lambda: language_model().generate(TEXT / 1, 3), "token_ids holds torch.float32; expected integer"),
+        (lambda: translator()(SOURCE / 1, DECODER_INPUT), "source holds torch.float32; expected integer"),
+        (lambda: translator()(SOURCE, DECODER_INPUT / 1), "decoder_input holds torch.float32; expected integer"),
+    ],
+)
+def test_token_ids_that_are_no_integers_are_a_type_error(call, named):  # FIELD_CASES 42
+    with pytest.raises(TypeError, match=f"^{named}"):
+        call()
+
+
 # The blocks
 
 
@@ -240,8 +273,12 @@ def test_an_encoder_block_is_torchs_with_the_same_parameters(kind):
     )
 
 
-def test_a_decoder_block_is_torchs_with_the_same_parameters():
-    """FIELD_CASES 17 too: four queries on seven keys. And 7: what stands at padding does not move the last bit."""
+@pytest.mark.parametrize("T", [3, 4, S, 9])
+def test_a_decoder_block_is_torchs_with_the_same_parameters(T):
+    """FIELD_CASES 46, keras-io#1046, and 17: the source's mask lies along the source, which is longer or shorter.
+
+    And 7: what stands at padding does not move the last bit.
+    """
     theirs, ours = from_torch(nn.TransformerDecoderLayer, DecoderBlock)
     causal, source_mask = create_causal_mask(T), create_padding_mask(PADDED_SOURCE)
 
@@ -284,6 +321,26 @@ def test_padding_reaches_no_token_of_an_encoder_block():
     assert torch.equal(output[real], output_changed[real])
     assert not torch.equal(output[~real], output_changed[~real])
     looks_at_source_alone(weights, mask)
+
+
+def test_padding_on_the_left_empties_rows_and_moves_no_token():
+    """FIELD_CASES 1, 20: under a causal mask the pads see nothing; tokens and gradients are those without the pads."""
+    block = randomised(EncoderBlock(D_MODEL, H, D_FF)).double()
+    token_ids = torch.tensor([[0, 0, 0, 7, 5], [4, 6, 9, 8, 3], [0, 2, 9, 4, 1]])
+    real, mask = token_ids != PAD, create_causal_mask(5) & create_padding_mask(token_ids)
+    x = random_tensor((B, 5, D_MODEL), torch.float64).requires_grad_()
+    alone = [
+        block(tokens[kept].unsqueeze(0), create_causal_mask(int(kept.sum())))[0][0]
+        for tokens, kept in zip(x, real, strict=True)
+    ]
+    expected = gradients(block, torch.cat(alone).square().sum())
+    with torch.autograd.set_detect_anomaly(True):
+        output, weights, _ = block(x, mask)
+        found = gradients(block, output[real].square().sum())
+    close(output[real], torch.cat(alone))
+    equal_gradients(found, expected)
+    assert output.isfinite().all()
+    assert torch.equal(weights != 0, mask.unsqueeze(1).expand(B, H, 5, 5))
 
 
 @pytest.mark.parametrize("pieces", PIECES, ids=str)
@@ -333,12 +390,24 @@ def test_the_mask_is_the_one_that_is_given():
     assert asked == [(6, 6), (6, 6), (2, 2), (3, 5)]
 
 
-@pytest.mark.parametrize("pieces", [[6], [1, 5], [5, 1], [2, 1, 3], [1] * 6], ids=str)
-def test_with_a_cache_the_logits_are_the_same(pieces):
-    model, cache = language_model(), []
-    found = [model(tokens, cache) for tokens in TEXT.split(pieces, dim=1)]
-    close(torch.cat(found, dim=1), model(TEXT))
-    assert [tuple(kept.shape) for block in cache for kept in block] == [(3, H, 6, D_MODEL // H)] * (2 * LAYERS)
+def test_a_changed_sample_changes_no_other():  # FIELD_CASES 15
+    model, changed = language_model(), TEXT.clone()
+    changed[1] = (TEXT[1] + 1) % 10
+    before, after = model(TEXT), model(changed)
+    assert torch.equal(after[[0, 2]], before[[0, 2]])
+    assert ((after - before)[1].abs().amax(dim=-1) > 1e-4).all()
+
+
+@pytest.mark.parametrize("pieces", [[12], [1, 11], [11, 1], [4, 1, 7], [1] * 12, [6, 3, 1, 1, 1]], ids=str)
+def test_with_a_cache_the_logits_are_the_same(pieces):  # FIELD_CASES 44, tiny-llm#46, x-transformers#219
+    model, cache, text = (
+        language_model().double(),
+        [],
+        torch.cat([TEXT, TEXT.flip(1)], dim=1),
+    )  # up to the last position
+    found = [model(tokens, cache) for tokens in text.split(pieces, dim=1)]
+    close(torch.cat(found, dim=1), model(text))
+    assert [tuple(kept.shape) for block in cache for kept in block] == [(3, H, 12, D_MODEL // H)] * (2 * LAYERS)
 
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"temperature": 2.0}], ids=str)
@@ -407,6 +476,20 @@ def test_three_more_pads_change_nothing_and_neither_does_their_embedding():  # F
     assert torch.equal(model(SOURCE, DECODER_INPUT), logits)
 
 
+@pytest.mark.parametrize("more", [1, 2, 7])
+def test_a_source_padded_to_a_longer_length_leaves_the_same_keys_and_values(more):  # FIELD_CASES 43
+    """FasterTransformer#270: for every block of the decoder, whether a sentence had padding before or not."""
+    model = translator()
+    memory, mask = model.encode(SOURCE)
+    longer, longer_mask = model.encode(torch.cat([SOURCE, torch.full((3, more), PAD)], dim=1))
+    assert torch.equal(longer_mask, torch.cat([mask, torch.zeros(3, 1, more, dtype=torch.bool)], dim=2))
+    assert len(longer) == len(memory) == LAYERS
+    for kept, kept_longer in zip(memory, longer, strict=True):
+        for one, other in zip(kept, kept_longer, strict=True):
+            assert other.shape == (3, H, 5 + more, D_MODEL // H)
+            close(other[:, :, :5], one)
+
+
 def test_alone_or_in_a_batch_in_any_order_the_same():  # FIELD_CASES 20, 23
     model, order = translator(), torch.tensor([2, 0, 1])
     logits, (ids, weights) = model(SOURCE, DECODER_INPUT), model.greedy(SOURCE, max_len=6)
@@ -430,16 +513,17 @@ def test_a_changed_sample_or_token_changes_nothing_else():  # FIELD_CASES 3, 15
     assert ((after - before)[:, 2].abs().amax(dim=-1) > 1e-4).all()
 
 
-@pytest.mark.parametrize("pieces", PIECES, ids=str)
-def test_all_positions_at_once_are_the_same_as_step_by_step(pieces):
-    model, cache = translator(), []
+@pytest.mark.parametrize("pieces", [*PIECES, [6, 3, 1, 1, 1]], ids=str)
+def test_all_positions_at_once_are_the_same_as_step_by_step(pieces):  # FIELD_CASES 44
+    model, cache, length = translator().double(), [], sum(pieces)
+    decoder_input = DECODER_INPUT.repeat(1, 3)[:, :length]
     memory, mask = model.encode(SOURCE)
-    found = [model.decode(ids, memory, mask, cache) for ids in DECODER_INPUT.split(pieces, dim=1)]
-    close(torch.cat([logits for logits, _ in found], dim=1), model(SOURCE, DECODER_INPUT))
-    _, maps = model.decode(DECODER_INPUT, memory, mask)
+    found = [model.decode(ids, memory, mask, cache) for ids in decoder_input.split(pieces, dim=1)]
+    close(torch.cat([logits for logits, _ in found], dim=1), model(SOURCE, decoder_input))
+    _, maps = model.decode(decoder_input, memory, mask)
     for layer, (causal, cross) in enumerate(maps):
         close(torch.cat([seen[layer][1] for _, seen in found], dim=2), cross)
-        close(found[-1][1][layer][0], causal[:, :, 4 - pieces[-1] :])
+        close(found[-1][1][layer][0], causal[:, :, length - pieces[-1] :])
         looks_at_source_alone(cross, mask)
 
 
@@ -507,6 +591,20 @@ def test_a_copy_is_the_same_and_its_own_in_training_and_evaluation(copied, made,
         other.output.weight.add_(1.0)
     assert torch.equal(model(*given), expected)
     assert all(part.dropout == 0.0 for part in model.modules() if isinstance(part, MultiHeadAttention))
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@pytest.mark.parametrize(("made", "given"), [(language_model, (TEXT,)), (translator, (SOURCE, DECODER_INPUT))])
+def test_half_precision_on_the_cpu_with_every_mask_of_the_model(made, given, dtype):  # FIELD_CASES 10, apex#1052
+    """Logits and gradients keep the dtype, known positions included, and the logits are those of float32, nearly."""
+    model = made()
+    expected = model(*given).detach()
+    logits = model.to(dtype)(*given)
+    found = gradients(model, logits.square().mean())
+    assert {tensor.dtype for tensor in (logits, *found.values())} == {dtype}
+    assert all(gradient.isfinite().all() for gradient in found.values())
+    # Measured: up to 2.1 and 1.5 units of the last place of the largest logit.
+    assert (logits - expected).abs().max() < 8 * torch.finfo(dtype).eps * expected.abs().max()
 
 
 def test_a_small_translator_learns_to_reverse_digits(monkeypatch):

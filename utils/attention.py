@@ -6,7 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.checks import check_divisible, check_head_mask, check_mask, check_operands, check_sequences
+from utils.checks import (
+    check_divisible,
+    check_floating,
+    check_head_mask,
+    check_mask,
+    check_operands,
+    check_sequences,
+)
 
 
 def scaled_dot_product_attention(Q, K, V, mask=None):
@@ -281,6 +288,7 @@ class AdditiveAttention(nn.Module):
             weights: (B, T_k) or (B, T_q, T_k).
 
         Raises:
+            TypeError: an argument is not a tensor, or not floating point.
             ValueError: shapes that do not fit together, or a mask that is neither boolean nor 0 and 1.
         """
         return _attend(self._scores, query, keys, values, mask, self.W_q.in_features, self.W_k.in_features)
@@ -340,6 +348,8 @@ class LuongAttention(nn.Module):
 def _attend(score, query, keys, values, mask, query_dim, key_dim):
     """What the recurrent attentions share: checks, scores, mask, softmax and average, for one query or several."""
     values = keys if values is None else values
+    for name, tensor in (("query", query), ("keys", keys), ("values", values)):
+        check_floating(name, tensor)
     if query.dim() not in (2, 3) or query.size(-1) != query_dim:
         raise ValueError(f"query has shape {tuple(query.shape)}; expected (B, {query_dim}) or (B, T_q, {query_dim})")
     if keys.dim() != 3 or keys.size(-1) != key_dim:

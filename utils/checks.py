@@ -7,11 +7,26 @@ import torch
 from utils.masks import to_boolean_mask
 
 
-def _check_floating(name, tensor):
+def check_floating(name, tensor):
+    """A plain error unless an argument is a tensor of floating point numbers."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}; expected a torch.Tensor")
     if not tensor.is_floating_point():
         raise TypeError(f"{name} holds {tensor.dtype}; floating point expected, as in {name}.float()")
+
+
+def check_token_ids(name, token_ids, vocabulary_size):
+    """A plain error unless an argument is a tensor of token ids, each of which has its row in an embedding."""
+    if not isinstance(token_ids, torch.Tensor):
+        raise TypeError(f"{name} is a {type(token_ids).__name__}; expected a torch.Tensor")
+    if token_ids.dtype not in (torch.int64, torch.int32):  # an embedding takes no other
+        raise TypeError(f"{name} holds {token_ids.dtype}; expected integer token ids, as in {name}.long()")
+    outside = (token_ids < 0) | (token_ids >= vocabulary_size)
+    if outside.any():
+        raise ValueError(
+            f"{name} holds the id {int(token_ids[outside][0])}, but the vocabulary has {vocabulary_size} ids, "
+            f"0 to {vocabulary_size - 1}"
+        )
 
 
 def _fits(mask, wanted):
@@ -22,7 +37,7 @@ def _fits(mask, wanted):
 def check_operands(Q, K, V):
     """The shape that the weights will have; a plain error where Q, K and V do not fit together."""
     for name, tensor in (("Q", Q), ("K", K), ("V", V)):
-        _check_floating(name, tensor)
+        check_floating(name, tensor)
         if tensor.dtype != Q.dtype:
             raise TypeError(f"{name} holds {tensor.dtype} but Q holds {Q.dtype}; expected one dtype")
         if tensor.dim() < 2:
@@ -80,7 +95,7 @@ def check_sequences(query, key, value, like):
     """A plain error unless query, key and value are (B, T, d_model) and fit together and the weights `like`."""
     d_model = like.size(-1)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        _check_floating(name, tensor)
+        check_floating(name, tensor)
         # Autocast brings any dtype but float64 to one of its own.
         fixed = torch.float64 in (tensor.dtype, like.dtype)
         if tensor.dtype != like.dtype and (fixed or not torch.is_autocast_enabled(tensor.device.type)):

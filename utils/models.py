@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from utils.checks import check_token_ids
 from utils.masks import create_padding_mask
 from utils.tasks import BOS, EOS, PAD
 
@@ -39,8 +40,10 @@ class Encoder(nn.Module):
             final: (B, state_dim), the last state of each direction.
 
         Raises:
-            ValueError: a sentence of padding only, or a token after padding.
+            TypeError: token ids that are not integers.
+            ValueError: a token id outside of the vocabulary, a sentence of padding only, or a token after padding.
         """
+        check_token_ids("source", source, self.embedding.num_embeddings)
         lengths, embedded = _lengths(source), self.embedding(source)
         if (lengths == source.size(1)).all():  # nothing is padding, and an unpacked batch is read faster
             states, final = self.gru(embedded)  # final: (directions, B, hidden_dim)
@@ -146,6 +149,7 @@ class Seq2Seq(nn.Module):
         Returns:
             logits (B, target_size), the new state, and the weights (B, S), or None without attention.
         """
+        check_token_ids("token_ids", token_ids, self.embedding.num_embeddings)
         embedded = self.embedding(token_ids)
         if self.attention is None:
             state = self._cell(embedded, state)
@@ -167,7 +171,11 @@ class Seq2Seq(nn.Module):
 
         Returns:
             (B, T, target_size).
+
+        Raises:
+            TypeError, ValueError: as `Encoder.forward`, and token ids that the target's vocabulary does not have.
         """
+        check_token_ids("decoder_input", decoder_input, self.embedding.num_embeddings)
         state, keys, mask = self.encode(source)
         if self.looks_first:  # the next state needs what was found, so there is no other way than step by step
             logits = []

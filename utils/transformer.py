@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from utils.attention import MultiHeadAttention
+from utils.checks import check_token_ids
 from utils.masks import create_causal_mask, create_padding_mask
 from utils.tasks import BOS, EOS, PAD
 
@@ -58,8 +59,11 @@ class TokenEmbedding(nn.Module):
             (B, T, d_model).
 
         Raises:
-            ValueError: token ids that are not (B, T), a negative `start`, or a position beyond the last.
+            TypeError: token ids that are not integers.
+            ValueError: token ids that are not (B, T) or not in the vocabulary, a negative `start`, or a position beyond
+                the last.
         """
+        check_token_ids("token_ids", token_ids, self.token.num_embeddings)
         if token_ids.dim() != 2 or start < 0:
             raise ValueError(
                 f"token_ids has shape {tuple(token_ids.shape)} and start={start}; expected (B, T) and 0 or more"
@@ -252,6 +256,7 @@ class Translator(nn.Module):
 
     def encode(self, source):
         """Keys and values of the source for each block of the decoder, and the mask of its padding (B, 1, S)."""
+        check_token_ids("source", source, self.source_embedding.token.num_embeddings)
         mask = create_padding_mask(source, PAD)
         x = self.source_embedding(source)
         for block in self.encoder:
@@ -270,6 +275,7 @@ class Translator(nn.Module):
         Returns:
             logits (B, T, target_size), and the weights of each block's two attentions.
         """
+        check_token_ids("decoder_input", decoder_input, self.target_embedding.token.num_embeddings)
         start, pasts = _remembered(cache, len(self.decoder))
         x = self.target_embedding(decoder_input, start)
         causal_mask = create_causal_mask(decoder_input.size(1), start + decoder_input.size(1), x.device)
