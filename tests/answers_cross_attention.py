@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from answers import right, three, unnamed, wrong
+from answers import given_bug, right, three, unnamed, wrong
 
 from utils.masks import create_causal_mask
 
@@ -929,3 +929,290 @@ def feed_forward_twice(x, memory, is_source, self_attend, cross_attend, feed_for
 def memory_added_up(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
     memory = memory + memory.mean(dim=1, keepdim=True)
     return three_parts_one_after_the_other(x, memory, is_source, self_attend, cross_attend, feed_forward, norm)
+
+
+# ---------------------------------------------------------------- find the bug in the padding
+
+
+@given_bug("find_the_bug_in_padding", made="padding on the query axis")
+def padding_as_given(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(2))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@given_bug("find_the_bug_in_padding")
+def memory_zeroed_at_padding(x, source, is_source, self_attend, cross_attend):
+    memory = self_attend(source, source, source, is_source.unsqueeze(2))[0] * is_source[..., None]
+    return cross_attend(x, memory, memory, is_source[:, None])
+
+
+@given_bug("find_the_bug_in_padding", made="ignored")  # which does as much, or as little
+def encoder_unmasked(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source)
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "the encoder's mask inverted", made="inverted")
+def encoder_reads_padding(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.logical_not()[:, None])
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "the encoder's mask without an axis for the queries")
+def no_unsqueeze_in_the_encoder(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source)
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "a causal mask in the encoder")
+def encoder_reads_from_left_to_right(x, source, is_source, self_attend, cross_attend):
+    mask = is_source[:, None] & create_causal_mask(source.size(1))
+    memory, _ = self_attend(source, source, source, mask)
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "one sample's padding for all")
+def encoder_cut_to_what_all_have(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.all(dim=0)[None, None])
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "padding set to zero, not masked", made="filled with 0")
+def source_zeroed(x, source, is_source, self_attend, cross_attend):
+    source = source.masked_fill(~is_source.unsqueeze(-1), 0.0)
+    memory, _ = self_attend(source, source, source)
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "no mask in the cross-attention")
+def masked_once_only(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, memory, memory)
+
+
+@wrong("find_the_bug_in_padding", "the cross-attention's mask on the query axis")
+def masks_changed_over(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source[:, None, :])
+    return cross_attend(x, memory, memory, is_source[:, :, None])
+
+
+@wrong("find_the_bug_in_padding", "the cross-attention's mask inverted", made="inverted")
+def target_reads_padding(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source[:, None, :])
+    return cross_attend(x, memory, memory, (~is_source)[:, None, :])
+
+
+@wrong("find_the_bug_in_padding", "the cross-attention's mask without an axis for the queries")
+def no_unsqueeze_across(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source[:, None, :])
+    return cross_attend(x, memory, memory, is_source)
+
+
+@wrong("find_the_bug_in_padding", "a causal mask in the cross-attention")
+def causal_across(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source[:, None, :])
+    return cross_attend(x, memory, memory, create_causal_mask(x.size(1), source.size(1)) & is_source[:, None, :])
+
+
+@wrong("find_the_bug_in_padding", "the encoder passed by")
+def looks_at_the_source(x, source, is_source, self_attend, cross_attend):
+    self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, source, source, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "the encoder passed by")
+def values_of_the_source(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(query=x, key=memory, value=source, mask=is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "keys and values from x", made="K and V from the query's sequence")
+def target_looks_at_itself(x, source, is_source, self_attend, cross_attend):
+    self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, x, x, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "the source asks, the target answers", made="Q and K swapped")
+def memory_asks(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(memory, x, x, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "the source added")
+def encoder_with_a_residual(x, source, is_source, self_attend, cross_attend):
+    found, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    memory = found + source
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "the input added")
+def output_with_a_residual(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    found, weights = cross_attend(x, memory, memory, is_source.unsqueeze(1))
+    return found.add(x), weights
+
+
+@wrong("find_the_bug_in_padding", "weights of the encoder")
+def first_weights_kept(x, source, is_source, self_attend, cross_attend):
+    memory, weights = self_attend(source, source, source, is_source.unsqueeze(1))
+    output, _ = cross_attend(x, memory, memory, is_source.unsqueeze(1))
+    return output, weights
+
+
+@wrong("find_the_bug_in_padding", "weights averaged over the heads")
+def mean_of_the_maps(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    output, weights = cross_attend(x, memory, memory, is_source.unsqueeze(1))
+    return output, weights.mean(dim=1)
+
+
+@wrong("find_the_bug_in_padding", "squeeze() without a dimension", made="squeeze() without a dimension")
+def maps_squeezed(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    output, weights = cross_attend(x, memory, memory, is_source.unsqueeze(1))
+    return output, weights.squeeze()
+
+
+@wrong("find_the_bug_in_padding", "gradient cut", made="gradient cut by detach")
+def encoder_frozen(x, source, is_source, self_attend, cross_attend):
+    with torch.no_grad():
+        memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "an input changed in place", made="an input changed in place")
+def source_overwritten(x, source, is_source, self_attend, cross_attend):
+    source.data[~is_source] = 0.0
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@wrong("find_the_bug_in_padding", "right for these sizes only", made="sizes hard-coded")
+def for_sources_of_five(x, source, is_source, self_attend, cross_attend):
+    mask = is_source.reshape(-1, 1, 5)
+    memory, _ = self_attend(source, source, source, mask)
+    return cross_attend(x, memory, memory, mask)
+
+
+@wrong(
+    "find_the_bug_in_padding",
+    "real tokens look at padding in the encoder",
+    "the cross-attention's mask on the query axis",
+)
+def second_mask_made_like_the_first(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(2))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(2))
+
+
+@wrong("find_the_bug_in_padding", "real tokens look at padding in the encoder", "no mask in the cross-attention")
+def no_mask_anywhere(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source)
+    return cross_attend(x, memory, memory)
+
+
+@three(
+    "find_the_bug_in_padding",
+    "real tokens look at padding in the encoder",
+    "the source added",
+    "weights averaged over the heads",
+)
+def block_without_a_mask(x, source, is_source, self_attend, cross_attend):
+    memory = source + self_attend(source, source, source)[0]
+    output, weights = cross_attend(x, memory, memory, is_source.unsqueeze(1))
+    return output, weights.mean(dim=1)
+
+
+@right("find_the_bug_in_padding")
+def one_axis_moved(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@right("find_the_bug_in_padding")
+def one_mask_by_keyword(x, source, is_source, self_attend, cross_attend):
+    mask = is_source[:, None, :]
+    memory = self_attend(query=source, key=source, value=source, mask=mask)[0]
+    output, weights = cross_attend(query=x, key=memory, value=memory, mask=mask)
+    return output, weights
+
+
+@right("find_the_bug_in_padding")
+def rows_of_padding_blocked_as_well(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1) & is_source.unsqueeze(2))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@right("find_the_bug_in_padding")
+def padding_zeroed_on_the_way(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(-2))
+    memory = memory.masked_fill(~is_source[:, :, None], 0.0)
+    return cross_attend(x, memory, memory, is_source.unsqueeze(-2))
+
+
+@right("find_the_bug_in_padding")
+def masks_of_ones_and_zeros(x, source, is_source, self_attend, cross_attend):
+    mask = is_source.float().view(len(source), 1, 1, -1)
+    memory, _ = self_attend(source, source, source, mask)
+    return cross_attend(x, memory, memory, mask)
+
+
+@right("find_the_bug_in_padding")
+def transposed_as_a_whole(x, source, is_source, self_attend, cross_attend):
+    S = source.size(1)
+    mask = is_source.unsqueeze(2).expand(-1, -1, S).mT
+    memory, _ = self_attend(source, source, source, mask)
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1).expand(-1, x.size(1), -1))
+
+
+@right("find_the_bug_in_padding")
+def every_token_sees_itself(x, source, is_source, self_attend, cross_attend):
+    mask = is_source.unsqueeze(1) | torch.eye(source.size(1), dtype=torch.bool)
+    memory, _ = self_attend(source, source, source, mask)
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@right("find_the_bug_in_padding")
+def one_token_of_the_source_at_a_time(x, source, is_source, self_attend, cross_attend):
+    mask = is_source.unsqueeze(1)
+    memory = torch.cat([self_attend(token, source, source, mask)[0] for token in source.split(1, dim=1)], dim=1)
+    return cross_attend(x, memory, memory, mask)
+
+
+@right("find_the_bug_in_padding")
+def padding_cut_off(x, source, is_source, self_attend, cross_attend):
+    outputs, maps = [], []
+    for target, words, real in zip(x, source, is_source, strict=True):
+        words = words[real].unsqueeze(0)
+        memory, _ = self_attend(words, words, words)
+        output, found = cross_attend(target.unsqueeze(0), memory, memory)
+        weights = torch.zeros(*found.shape[:-1], len(real))
+        weights[..., real] = found
+        outputs.append(output)
+        maps.append(weights)
+    return torch.cat(outputs), torch.cat(maps)
+
+
+@unnamed("find_the_bug_in_padding")
+def encoded_twice(x, source, is_source, self_attend, cross_attend):
+    mask = is_source.unsqueeze(1)
+    memory, _ = self_attend(source, source, source, mask)
+    memory, _ = self_attend(memory, memory, memory, mask)
+    return cross_attend(x, memory, memory, mask)
+
+
+@unnamed("find_the_bug_in_padding")
+def each_token_of_the_source_alone(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, torch.eye(source.size(1)))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@unnamed("find_the_bug_in_padding")
+def attentions_exchanged(x, source, is_source, self_attend, cross_attend):
+    memory, _ = cross_attend(source, source, source, is_source.unsqueeze(1))
+    return self_attend(x, memory, memory, is_source.unsqueeze(1))
+
+
+@unnamed("find_the_bug_in_padding")
+def memory_shifted(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, memory + 1.0, memory + 1.0, is_source.unsqueeze(1))

@@ -1,4 +1,4 @@
-"""Attention from one sequence to another in a few lines: with the mask of its source, and in a decoder's layer."""
+"""Attention to another sequence in a few lines: with its mask, in a decoder's layer, and behind an encoder."""
 
 from utils.masks import create_causal_mask
 
@@ -42,3 +42,21 @@ def decoder_layer(x, memory, is_source, self_attend, cross_attend, feed_forward,
     found, cross_weights = cross_attend(norm(x), memory, memory, is_source.unsqueeze(1))
     x = x + found
     return x + feed_forward(norm(x)), causal_weights, cross_weights
+
+
+def encode_then_look(x, source, is_source, self_attend, cross_attend):
+    """Let the source look at itself, and the target at what that gave; padding is blocked as a key in both.
+
+    Built in lesson 06. One layer of an encoder, left bare: without norm, residual and feed-forward layer.
+
+    Args:
+        x: (B, T, d_model), the target's tokens.
+        source: (B, S, d_model), the source's tokens.
+        is_source: boolean (B, S), True where the source has a token and no padding.
+        self_attend, cross_attend: functions (query, key, value, mask) -> output, weights.
+
+    Returns:
+        output (B, T, d_model) and weights (B, H, T, S) of the cross-attention.
+    """
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, memory, memory, is_source.unsqueeze(1))

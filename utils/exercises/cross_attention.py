@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 
-from utils.cross_attention import cross_attention, decoder_layer
+from utils.cross_attention import cross_attention, decoder_layer, encode_then_look
 from utils.exercises.exercise import Exercise, Mistake, Probe
 from utils.exercises.multi_head import MULTI_HEAD_MISTAKES
 from utils.exercises.self_attention import (
@@ -76,6 +76,26 @@ def decoder_by_steps(changes, x, memory, is_source, self_attend, cross_attend, f
         found, weights[part] = layers[part](asks)
         xs.append(step[f"{part}_added"](norm, xs, asks, found))
     return step["returned"](step["output"](norm, xs[-1]), weights["self"], weights["cross"])
+
+
+def encode_by_steps(changes, x, source, is_source, self_attend, cross_attend):
+    """`encode_then_look`, one step a name, with some of its steps changed."""
+    step = {
+        "source": keep,
+        "encoder_mask": lambda is_source: is_source.unsqueeze(1),  # (B, 1, S)
+        "memory": lambda found, source: found,
+        "inputs": lambda x, memory, source: (x, memory, memory),
+        "cross_mask": lambda is_source, T: is_source.unsqueeze(1),
+        "output": lambda output, x, is_source: output,
+        "returned": lambda output, weights: (output, weights),
+        "weights": lambda cross_weights, encoder_weights: cross_weights,
+        **changes,
+    }
+    source = step["source"](source, is_source)
+    found, encoder_weights = self_attend(source, source, source, step["encoder_mask"](is_source))
+    inputs = step["inputs"](x, step["memory"](found, source), source)
+    output, weights = cross_attend(*inputs, step["cross_mask"](is_source, x.size(1)))
+    return step["returned"](step["output"](output, x, is_source), step["weights"](weights, encoder_weights))
 
 
 def _all_allowed(real, *unused):
@@ -460,6 +480,117 @@ DECODER_MISTAKES = (
 )
 
 
+def _of_one_sample(step):
+    """`is_source` of the first sample for all, of what all have, of what any has, as the mask that `step` gives."""
+    of_one = (lambda real: real[:1], lambda real: real.all(dim=0, keepdim=True), lambda real: real.any(0, keepdim=True))
+    return tuple({step: lambda is_source, *T, of=of: of(is_source)} for of in of_one)
+
+
+PADDING_BUG_MISTAKES = (
+    Mistake(
+        "real tokens look at padding in the encoder",
+        "In the encoder no key is blocked: with its mask on the query axis as little as without one. Which axis of a "
+        "mask (B, S, S) lists those that are looked at?",
+        ({"encoder_mask": lambda is_source: is_source.unsqueeze(2)}, {"encoder_mask": lambda is_source: None}),
+    ),
+    Mistake(
+        "the encoder's mask inverted",
+        "In the encoder only padding is looked at. What does True mean in a mask of this course?",
+        ({"encoder_mask": lambda is_source: ~is_source.unsqueeze(1)},),
+    ),
+    Mistake(
+        "the encoder's mask without an axis for the queries",
+        "A mask of two axes is read as (T_q, T_k), so in the encoder your (B, S) puts the batch on the queries, or "
+        "does not fit. Where must an axis of size 1 stand?",
+        ({"encoder_mask": keep},),
+    ),
+    Mistake(
+        "a causal mask in the encoder",
+        "In the encoder each token looks at those before it alone. Is anything of the source the future, when all of "
+        "it is there from the start?",
+        (
+            {"encoder_mask": lambda is_source: is_source.unsqueeze(1) & ones(is_source.size(1)).tril()},
+            {"encoder_mask": lambda is_source: ones(is_source.size(1)).tril()},
+        ),
+    ),
+    Mistake(
+        "one sample's padding for all",
+        "In one of the two attentions every sample gets one and the same padding. Whose row of `is_source` does sample "
+        "1 need?",
+        (*_of_one_sample("encoder_mask"), *_of_one_sample("cross_mask")),
+    ),
+    Mistake(
+        "padding set to zero, not masked",
+        "You set the source's padding to 0 before, but a key of zeros still has a score, and exp of any score is more "
+        "than 0. What gives a key the weight 0?",
+        ({"source": zeros_for_padding, "encoder_mask": lambda is_source: None},),
+    ),
+    Mistake(
+        "no mask in the cross-attention",
+        "The target looks at padding now. Was anything wrong with the mask of the cross-attention?",
+        ({"cross_mask": lambda is_source, T: None},),
+    ),
+    Mistake(
+        "the cross-attention's mask on the query axis",
+        "In the cross-attention your mask is about the rows, and those are the target's. Was anything wrong with it as "
+        "it was given?",
+        ({"cross_mask": lambda is_source, T: is_source.unsqueeze(2)},),
+    ),
+    Mistake(
+        "the cross-attention's mask inverted",
+        "The target looks at padding alone. What does True mean in a mask of this course?",
+        ({"cross_mask": lambda is_source, T: ~is_source.unsqueeze(1)},),
+    ),
+    Mistake(
+        "the cross-attention's mask without an axis for the queries",
+        "A mask of two axes is read as (T_q, T_k), so in the cross-attention your (B, S) puts the batch on the "
+        "queries, or does not fit. Was anything wrong with the mask as it was given?",
+        ({"cross_mask": lambda is_source, T: is_source},),
+    ),
+    Mistake(
+        "a causal mask in the cross-attention",
+        "The first tokens of the target see few tokens of the source. Is any of the source the future?",
+        (
+            {"cross_mask": lambda is_source, T: is_source.unsqueeze(1) & create_causal_mask(T, is_source.size(1))},
+            {"cross_mask": lambda is_source, T: is_source.unsqueeze(1) & _top_left(T, is_source.size(1))},
+        ),
+    ),
+    Mistake(
+        "the encoder passed by",
+        "The target looks at the source as it came, so for the output or the weights the encoder need not have run. "
+        "What was memory for?",
+        (
+            {"inputs": lambda x, memory, source: (x, source, source)},
+            {"inputs": lambda x, memory, source: (x, source, memory)},
+            {"inputs": lambda x, memory, source: (x, memory, source)},
+        ),
+    ),
+    Mistake(
+        "keys and values from x",
+        "Your cross-attention gets queries, keys and values of the target. Where does the source come in?",
+        ({"inputs": lambda x, memory, source: (x, x, x)},),
+    ),
+    Mistake(
+        "the source asks, the target answers",
+        "Memory is the query of your cross-attention. Which of the two sequences wants to know something?",
+        ({"inputs": lambda x, memory, source: (memory, x, x)},),
+    ),
+    Mistake(
+        "the source added",
+        "You add the source to what the encoder found, as a block does. This encoder has no residual, and the bug is "
+        "in its mask. Which one change is enough?",
+        ({"memory": lambda found, source: source + found},),
+    ),
+    Mistake(
+        "weights of the encoder",
+        "The weights that you return are those of the encoder, (B, H, S, S). Which attention are they asked of?",
+        ({"weights": lambda cross_weights, encoder_weights: encoder_weights},),
+    ),
+    *named(SELF_ATTENTION_MISTAKES, "the input added"),
+    *named(MULTI_HEAD_MISTAKES, "weights averaged over the heads", "squeeze() without a dimension"),
+)
+
+
 def _cross_probe(name, seed, H, d_k, is_target, is_source, gradients=False):
     (B, T), S, d_model = is_target.shape, is_source.size(1), H * d_k
     arguments = {
@@ -570,6 +701,54 @@ SMALL_LAYER = (
     _small_layer([[2.0], [4.0]], [[3.0, 5.0], [7.0, 9.0]], [[1, 1], [1, 0]]),
 )
 
+
+def _padding_probe(name, seed, T, H, d_k, is_source, gradients=False):
+    (B, S), d_model = is_source.shape, H * d_k
+    arguments = {
+        "x": random_tensor(seed, B, T, d_model),
+        "source": random_tensor(seed + 5, B, S, d_model),
+        "is_source": is_source,
+        "self_attend": fixed_attention(seed, H, d_model),
+        "cross_attend": fixed_attention(seed + 1, H, d_model),
+    }
+    return Probe(name, arguments, {"B": B, "T": T, "S": S, "H": H, "d_model": d_model}, gradients)
+
+
+def _small_padding(x, source, is_source):
+    x, source = (torch.tensor(one).unsqueeze(-1) for one in (x, source))  # one feature
+    arguments = {
+        "x": x,
+        "source": source,
+        "is_source": torch.tensor(is_source).bool(),
+        "self_attend": fixed_attention(None, 1, 1),
+        "cross_attend": fixed_attention(None, 1, 1),
+    }
+    return Probe("", arguments, {"B": x.size(0), "T": x.size(1), "S": source.size(1), "H": 1, "d_model": 1})
+
+
+PADDING_BUG = (
+    _padding_probe("all sizes different", 1, 3, 4, 2, first_tokens(5, [5, 3]), gradients=True),
+    _padding_probe("other sizes", 2, 6, 2, 5, first_tokens(4, [2, 4, 3])),
+    _padding_probe("as many target tokens as source tokens", 3, 4, 3, 2, first_tokens(4, [3, 4])),
+    _padding_probe("as many samples as tokens", 4, 3, 2, 4, first_tokens(3, [3, 1, 2])),
+    _padding_probe("as many samples as source tokens", 5, 2, 3, 4, first_tokens(3, [2, 3, 1])),
+    _padding_probe("as many samples as target tokens", 6, 2, 3, 4, first_tokens(4, [4, 2])),
+    _padding_probe("padding on the left", 7, 4, 3, 4, first_tokens(5, [4, 2]).flip(1)),
+    _padding_probe("no padding", 8, 2, 3, 4, first_tokens(4, [4, 4])),
+    _padding_probe("a batch of one", 9, 4, 3, 4, first_tokens(5, [4])),
+    _padding_probe("one head", 10, 3, 1, 4, first_tokens(5, [5, 3])),
+    _padding_probe("one target token", 11, 1, 3, 4, first_tokens(4, [2, 3])),
+    _padding_probe("one source token", 12, 3, 3, 4, first_tokens(1, [1, 1])),
+)
+SMALL_PADDING = (
+    _small_padding([[1.0]], [[2.0]], [[1]]),
+    _small_padding([[1.0]], [[2.0, 3.0]], [[1, 1]]),
+    _small_padding([[1.0]], [[2.0, 3.0]], [[1, 0]]),
+    _small_padding([[1.0, 0.0]], [[2.0, 3.0]], [[1, 1]]),
+    _small_padding([[1.0, 0.0]], [[2.0, 3.0, 5.0]], [[1, 1, 0]]),
+    _small_padding([[1.0], [2.0]], [[2.0, 3.0], [5.0, 7.0]], [[1, 1], [1, 0]]),
+)
+
 EXERCISES = (
     Exercise(
         id="cross_attention",
@@ -613,5 +792,27 @@ EXERCISES = (
         "in the target, padding in the source.",
         stretch="Of which attention could the keys and values be computed once, before the first word is written, and "
         "those of which grow with every word?",
+    ),
+    Exercise(
+        id="find_the_bug_in_padding",
+        reference=encode_then_look,
+        returns={"output": "B T d_model", "weights": "B H T S"},
+        by_steps=encode_by_steps,
+        probes=PADDING_BUG,
+        resized="other sizes",
+        small=SMALL_PADDING,
+        mistakes=PADDING_BUG_MISTAKES,
+        hints=(
+            "The target gives padding the weight 0. Which other way could padding take into the output? Change a "
+            "source token that is padding, and see what moves.",
+            "What the target looks at is not the source but memory. Write the shape of the encoder's mask beside that "
+            "of its weights (B, H, S, S): which axis lists the tokens that are looked at?",
+            "Padding is blocked as a key in both: `is_source.unsqueeze(1)`, in the encoder too.",
+        ),
+        why="Padding is blocked as a key in both attentions, so no real token has read it, and the output depends on "
+        "real tokens alone.",
+        stretch="The map of the cross-attention gave padding the weight 0 all along. What does such a map say of the "
+        "tokens that memory was made from?",
+        given="real tokens look at padding in the encoder",
     ),
 )
