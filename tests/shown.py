@@ -16,13 +16,15 @@ from utils.explorers import (
     pick_heads,
     predict_the_alignment,
     score_scaling,
+    step_through_translation,
     translate_your_own,
     translations_by_length,
 )
 from utils.masks import create_causal_mask
 from utils.pronouns import ADJECTIVE, FIRST, IT, OF_THE_FIRST, SECOND, pronoun_vocabulary
-from utils.tasks import UNKNOWN, sentence_of_length, vocabularies
+from utils.tasks import EOS, UNKNOWN, sentence_of_length, vocabularies
 from utils.training import Translation
+from utils.transformer import Translator
 
 WIDTHS = [4, 16, 64]
 TOKENS = ["the", "cat", "sat", "on", "a", "mat"]
@@ -182,6 +184,21 @@ def one_token():
     return change_one_token(*perturbed())
 
 
+def small_translator(eos=1.5, source=None, target=None, **sizes):
+    """A Translator that was never trained, with wide gaps between its logits; the larger `eos`, the sooner it ends."""
+    vocabularies_used = [given or known for given, known in zip((source, target), vocabularies(), strict=True)]
+    torch.manual_seed(4)
+    model = Translator(*map(len, vocabularies_used), d_model=16, num_heads=2, d_ff=32, num_layers=2, **sizes).eval()
+    with torch.no_grad():
+        model.output.weight *= 3
+        model.output.bias[EOS] += eos
+    return model, *vocabularies_used
+
+
+def stepped_translation():
+    return step_through_translation(*small_translator())
+
+
 MAKERS = [
     steps,
     scaling,
@@ -194,6 +211,7 @@ MAKERS = [
     picked_heads,
     adjectives,
     one_token,
+    stepped_translation,
 ]
 TEXTS = [
     "she loves her cat",
@@ -202,6 +220,7 @@ TEXTS = [
     "zebra",
     "",
     " ... ",
+    "cat " * 15,
     "cat " * 20,
     "cat " * 21,
     'the <pad> <eos> "cat" & $x$ 猫 ' + "x" * 300,

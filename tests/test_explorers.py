@@ -4,6 +4,7 @@ import gc
 import io
 import itertools
 import random
+import unicodedata
 import weakref
 from collections import Counter
 
@@ -37,6 +38,8 @@ from shown import (
     pronouns_by_rule,
     scaling,
     set_value,
+    small_translator,
+    stepped_translation,
     steps,
     translators,
     values_of,
@@ -52,10 +55,12 @@ from utils.explorers import (
     follow_one_number,
     pick_heads,
     predict_the_alignment,
+    step_through_translation,
     translate_your_own,
     translations_by_length,
 )
-from utils.explorers.words import CUT, Words
+from utils.explorers.cross_attention import MOST_STEPS
+from utils.explorers.words import CUT, Words, fitted, typed_words
 from utils.grammar import Pair
 from utils.models import Encoder, Seq2Seq
 from utils.pronouns import (
@@ -70,7 +75,7 @@ from utils.pronouns import (
     pronoun_vocabulary,
     random_pronoun_sentence,
 )
-from utils.tasks import UNKNOWN, vocabularies
+from utils.tasks import BOS, EOS, UNKNOWN, Vocabulary, vocabularies
 from utils.training import Translation, accuracy_by_length
 from utils.transformer import EncoderBlock
 
@@ -400,7 +405,7 @@ def test_a_typed_sentence_goes_to_the_model_as_the_vocabulary_has_it():
     [
         ("", "There is no word to translate"),
         ("  ...!", "There is no word to translate"),
-        ("cat " * 21, "The sentence has 21 words and the map has room for 20"),
+        ("cat " * 21, "The sentence has 21 words and the picture has room for 20"),
         ("the <eos>", "not in the vocabulary: eos."),
         ("x" * 300, f"not in the vocabulary: {'x' * 13}…."),
     ],
@@ -942,6 +947,279 @@ def test_only_models_that_can_be_compared(change, error, message):
     right = dict(zip(("models", "x", "tokens"), perturbed(), strict=True))
     with pytest.raises(error, match=message):
         change_one_token(**{**right, **change})
+
+
+# Lesson 06
+
+LONGEST = [
+    "mmmmmmmmmmmmmmmmmm the the understanding reinforcement recognition intelligence processing translation "
+    "beautiful WWWWWWWWWWWWWWWWWW ngườiii yesterday 猫猫 tomorrow",
+    "x" * 300,
+]
+
+
+def decoded_step_by_step(model, ids, most):
+    """For each step the id given, the probabilities of the next one and the weights of each layer's two attentions."""
+    memory, mask = model.encode(torch.tensor([ids]))
+    token_id, cache, made = BOS, [], []
+    while len(made) < most and (not made or token_id != EOS):
+        logits, maps = model.decode(torch.tensor([[token_id]]), memory, mask, cache)
+        made.append((token_id, logits[0, 0].softmax(-1), [[weights[0, :, 0] for weights in two] for two in maps]))
+        token_id = int(logits.argmax())
+    return made
+
+
+def drawn_step(shown, **values):
+    """What the picture has, by name: its collections in the order in which they are drawn, and the map."""
+    (axes,) = shown._draw(**{**shown.values, **values})[0].axes
+    names = ["tracks", "bars", "room", "query", "new", "words", "weights", "names", "numbers", "steps", "places"]
+    return {**dict(zip(names, axes.collections, strict=True)), "map": axes.images[1], "heading": axes.texts[-1]}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("text", ["I bought two beautiful red flowers", "cat " * 15, "we"])
+def test_each_step_shows_what_the_model_does_step_by_step(text):
+    model, english, vietnamese = small_translator()
+    shown = step_through_translation(model, english, vietnamese)
+    shown.controls["text"].value = text
+    read = text.split()
+    made = decoded_step_by_step(model, english.encode(read), MOST_STEPS)
+    assert shown.controls["step"].max == len(made)
+    tokens = [vietnamese.tokens[token_id] for token_id, *_ in made]
+    for step, (head, (layer, at)) in itertools.product(
+        range(1, len(made) + 1), enumerate(values_of(shown.controls["head"]))
+    ):
+        _, chances, maps = made[step - 1]
+        likely = chances.topk(3)
+        rows = [weights.mean(dim=0) if at is None else weights[at] for weights in maps[layer]]
+        drawn = drawn_step(shown, step=step, head=(layer, at))
+        sentence = shown._draw(text, step, (layer, at))[1]
+        # In the picture: what is written, with what is written now and is no key yet; the source; the likeliest.
+        next_ones = [vietnamese.tokens[token_id] for token_id in likely.indices]
+        assert drawn["words"].labels == [*tokens[:step], next_ones[0], *read, *next_ones]
+        shares = torch.cat([*rows, likely.values])
+        assert drawn["weights"].labels == [f"{share:.2f}" for share in shares]
+        bars, tracks = (
+            [np.ptp(path.vertices[:, 0]) for path in drawn[name].get_paths()] for name in ("bars", "tracks")
+        )
+        np.testing.assert_allclose(np.divide(bars, tracks), shares, atol=1e-5)
+        assert drawn["names"].labels == [shown.controls["head"].options[head][0]] * 2
+        # In the map: the rows of cross-attention up to here.
+        so_far = [cross.mean(dim=0) if at is None else cross[at] for _, cross in (m[layer] for *_, m in made[:step])]
+        np.testing.assert_allclose(drawn["map"].get_array(), torch.stack(so_far), atol=1e-5)
+        # In the sentence: both tokens, of the input and of the output, and the largest weights.
+        assert f'Step {step} of {len(made)} writes "{next_ones[0]}" ({likely.values[0]:.2f}; next likely: ' in sentence
+        assert f'"{next_ones[1]}" {likely.values[1]:.2f} and "{next_ones[2]}" {likely.values[2]:.2f})' in sentence
+        whence = f"which step {step - 1} wrote" if step > 1 else "before anything is written"
+        assert f'Its query stands at input {step}, "{tokens[step - 1]}", {whence}.' in sentence
+        where = f"layer {layer + 1}, " + ("averaged over its heads" if at is None else f"head {at}")
+        assert f'In {where}, it puts most, {rows[0].max():.2f}, on "' in sentence
+        assert f'and {rows[1].max():.2f} on "{read[rows[1].argmax()]}"' in sentence
+        assert ("which ends the sentence" in sentence) == (next_ones[0] == "<eos>") == (step == len(made))
+        assert "both rows sum to 1.00." in sentence
+
+
+def test_the_first_picture_shows_what_greedy_returns():
+    model, english, vietnamese = small_translator()
+    shown = step_through_translation(model, english, vietnamese)
+    assert shown.values == {"text": "I bought two beautiful red flowers", "step": 3, "head": (1, None)}
+    assert "not in the vocabulary" not in shown.sentence
+    _, weights = model.greedy(torch.tensor([english.encode(shown.values["text"].split())]), MOST_STEPS)
+    np.testing.assert_allclose(drawn_step(shown)["map"].get_array(), weights[0, :3], atol=1e-5)
+
+
+def test_the_query_is_framed_and_what_it_writes_stands_below_it():
+    shown = stepped_translation()
+    for step in values_of(shown.controls["step"]):
+        drawn = drawn_step(shown, step=step)
+        for name, row in (("query", step - 1), ("new", step)):
+            (frame,) = drawn[name].get_paths()
+            assert frame.contains_point(drawn["words"].get_offsets()[row] + (0.02, 0))
+        asks, writes = drawn["words"].labels[step - 1 : step + 1]
+        assert drawn["heading"].get_text().startswith(f'Step {step} of {shown.controls["step"].max}: "{asks}" looks')
+        assert drawn["heading"].get_text().endswith(f'and writes "{writes}"')
+        assert len(drawn["weights"].labels) == len(drawn["words"].labels) - 1  # what is written is no key yet
+
+
+def test_the_slider_follows_the_sentence():
+    shown = stepped_translation()
+    text, step = shown.controls["text"], shown.controls["step"]
+    step.value = last = step.max
+    for typed, now in (("", last), ("cat " * 16, last)):  # where there is nothing to step through, it stays
+        text.value = typed
+        assert (step.value, step.max) == (now, last)
+    text.value = "she loves her cat"
+    assert shown.error is None
+    assert step.value == step.max < last
+    assert shown.sentence.startswith(f"Step {step.max} of {step.max} writes")
+    shown.controls["head"].value = (0, 1)
+    text.value = "I bought two beautiful red flowers"
+    assert step.max == last
+    assert shown.controls["head"].value == (0, 1)
+    assert "In layer 1, head 1, it puts" in shown.sentence
+
+
+def test_a_step_beyond_the_end_is_the_last_one():
+    shown = stepped_translation()
+    values = {**shown.values, "step": shown.controls["step"].max}
+    last = shown._draw(**values)[1]
+    beyond = shown._draw(**{**values, "step": 99})[1]
+    assert beyond == f"Step 99 is beyond the end, so this is the last. {last}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "There is no word to translate"),
+        ("  ...!", "There is no word to translate"),
+        ("cat " * 16, "The sentence has 16 words and the picture has room for 15"),
+        ("the <eos> and Zebra", "not in the vocabulary: eos, Zebra."),
+        ("x" * 300, f"not in the vocabulary: {'x' * 13}…."),
+        ("see the CAT", 'of the source; both rows sum to 1.00.'),
+    ],
+)  # fmt: skip
+def test_a_sentence_is_read_and_what_cannot_be_is_said(text, said):
+    shown = stepped_translation()
+    shown.controls["text"].value = text
+    assert shown.error is None
+    assert said in shown.sentence
+
+
+def test_what_is_read_as_unknown_is_marked_and_a_repeated_word_has_its_place():
+    shown = stepped_translation()
+    shown.controls["text"].value = "the zebra and the zebra"
+    assert drawn_step(shown, step=1)["words"].labels[2:7] == ["the", "zebra (<unk>)", "and", "the", "zebra (<unk>)"]
+    said = [shown._draw(**{**shown.values, "step": step})[1] for step in values_of(shown.controls["step"])]
+    assert any("(word " in sentence for sentence in said)
+    assert all(('on "the" of' not in sentence) and ('on "zebra" of' not in sentence) for sentence in said)
+
+
+@pytest.mark.parametrize("eos", [-100, 1.5, 100])
+def test_a_translation_without_end_and_an_empty_one(eos):
+    shown = step_through_translation(*small_translator(eos))
+    step = shown.controls["step"]
+    step.value = step.max
+    assert shown.error is None
+    if eos == -100:
+        assert step.max == MOST_STEPS == 31
+        assert shown.sentence.endswith("The model writes no <eos> in 31 steps, and the picture has room for no more.")
+        assert "ends the sentence" not in shown.sentence
+    else:
+        assert "writes no <eos>" not in shown.sentence
+    if eos == 100:
+        assert step.max == 1
+        assert shown.sentence.startswith('Step 1 of 1 writes "<eos>" (1.00; ')
+
+
+def test_a_model_with_few_positions_is_asked_for_no_more():
+    shown = step_through_translation(*small_translator(-100, max_len=6))
+    assert shown.controls["step"].max == 6
+    shown.controls["text"].value = "cat " * 7
+    assert "has 7 words and the picture has room for 6" in shown.sentence
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_letters_with_two_accents_are_one_whatever_the_vocabulary_has(form):
+    english, vietnamese = (
+        Vocabulary([unicodedata.normalize(form, token) for token in (*known.tokens[4:], "ngữ")])
+        for known in vocabularies()
+    )
+    shown = step_through_translation(*small_translator(-100, english, vietnamese))
+    shown.controls["text"].value = unicodedata.normalize("NFD", "my Ngữ")
+    assert "not in the vocabulary" not in shown.sentence
+    drawn = drawn_step(shown, step=31)
+    for said in (*drawn["words"].labels, drawn["heading"].get_text()):
+        assert said == unicodedata.normalize("NFC", said)
+    assert "ngữ" in drawn["words"].labels
+
+
+@pytest.mark.parametrize("text", LONGEST)
+@pytest.mark.parametrize("step", [1, 2, 15, 16, 17, 30, 31])
+def test_no_text_lies_on_another_or_leaves_the_figure(text, step):
+    names = ["wwwwwwwwwwwwwwww", "nghiêng", "ƯƠƯƠƯƠƯƠ", "猫猫猫猫猫猫猫猫猫"] * 40
+    target = Vocabulary([f"{name}{at}" if at % 2 else f"{at}{name}" for at, name in enumerate(names)])
+    shown = step_through_translation(*small_translator(-100, target=target))
+    shown.controls["text"].value = text
+    figure, _ = shown._draw(text, step, (1, None))
+    (axes,) = figure.axes
+    explorer.to_png(figure)
+    boxes = [
+        (label, (place + corner / 72).tolist())
+        for labels in axes.collections[5:]
+        for label, place, path in zip(labels.labels, labels.get_offsets(), labels.get_paths(), strict=True)
+        if label
+        for corner in [path.get_extents().get_points()]
+    ]
+    boxes += [(t.get_text(), (t.get_window_extent().get_points() / figure.dpi).tolist()) for t in axes.texts]
+    for (label, ((left, low), (right, high))), (other, ((left_2, low_2), (right_2, high_2))) in itertools.combinations(
+        boxes, 2
+    ):
+        across = min(right, right_2) - max(left, left_2)
+        upwards = min(high, high_2) - max(low, low_2)
+        assert min(across, upwards) <= 0.01, (label, other)
+    for label, ((left, low), (right, high)) in boxes:
+        assert 0.05 < left < right < 8.15, label
+        assert 0.0 < low < high < figure.get_figheight(), label
+
+
+def test_a_sentence_is_decoded_once():
+    model, english, vietnamese = small_translator()
+    asked, greedy = [], model.greedy
+    model.greedy = lambda source, most: asked.append(torch.get_num_threads()) or greedy(source, most)
+    shown = step_through_translation(model, english, vietnamese)
+    for name in ("step", "head"):
+        for value in values_of(shown.controls[name]):
+            shown.controls[name].value = value
+    assert asked == [1]
+    shown.controls["text"].value = "we read"
+    shown.controls["text"].value = "I bought two beautiful red flowers"
+    assert asked == [1, 1]
+
+
+def test_words_are_cut_to_the_width_they_have():
+    assert fitted("flowers", 8.5, 0.6) == "flowers"
+    assert fitted("m" * 40, 8.5, 0.6).endswith(CUT)
+    assert fitted("m" * 40, 8.5, 0.01) == CUT
+    assert fitted("猫", 8.5, 0.6) == "\N{WHITE SQUARE}"
+
+
+def test_typed_words_are_those_of_the_vocabulary():
+    vocabulary = Vocabulary(["I", "see", unicodedata.normalize("NFD", "café"), "don't"])
+    words = typed_words("i SEE, don't <see> CAFÉ x-y 2", vocabulary)
+    assert words == ["I", "see", "don't", "see", unicodedata.normalize("NFD", "café"), "x-y", "2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"model": None}, TypeError, r"model is a NoneType; expected a utils\.transformer\.Translator"),
+        ({"model": untrained(None)}, TypeError, "model is a Seq2Seq; expected"),
+        ({"source_vocabulary": ["a"]}, TypeError, r"source_vocabulary is a list; expected a utils\.tasks\.Vocabulary"),
+        ({"target_vocabulary": {}}, TypeError, "target_vocabulary is a dict"),
+        (
+            {"source_vocabulary": vocabularies()[1]},
+            ValueError,
+            "source_vocabulary has 155 tokens but the model's source",
+        ),
+        (
+            {"target_vocabulary": vocabularies()[0]},
+            ValueError,
+            "target_vocabulary has 206 tokens but the model's target",
+        ),
+    ],
+)
+def test_only_a_translator_with_its_vocabularies(change, error, message):
+    right = dict(zip(("model", "source_vocabulary", "target_vocabulary"), small_translator(), strict=True))
+    with pytest.raises(error, match=message):
+        step_through_translation(**{**right, **change})
+
+
+def test_a_model_that_gives_no_numbers_is_refused():
+    model, *both = small_translator()
+    with torch.no_grad():
+        model.output.bias[5] = float("nan")
+    with pytest.raises(ValueError, match="logits hold NaN or infinity"):
+        step_through_translation(model, *both)
 
 
 def failing_explorer():

@@ -1,14 +1,22 @@
 """The interactive figures of lesson 02."""
 
-import re
-import unicodedata
-
 import ipywidgets as widgets
 import numpy as np
 import traitlets
 
 from utils.explorers.explorer import LABEL, Explorer, buttons_style, new_figure
-from utils.explorers.words import LINE, Words, lines_needed, quoted, word_width
+from utils.explorers.words import (
+    LINE,
+    Words,
+    lines_needed,
+    notice,
+    quoted,
+    shortened,
+    told_unknown,
+    typed_words,
+    why_not_read,
+    word_width,
+)
 from utils.grammar import Pair
 from utils.labels import Labels, drawable
 from utils.plots import colours, draw_weights, styled
@@ -19,7 +27,6 @@ MOST_GUESSED = 8  # source tokens for which a guess can be made; each has a slid
 STRONGEST = 10  # the highest value of such a slider
 MOST_READ = 20  # tokens of a sentence of the reader's own
 MOST_WRITTEN = 40  # tokens of its translation that have a row in the map
-LONGEST_WORD = 14  # characters of a word of the reader's own that are shown
 DEFAULT = "my friend will buy two beautiful red flowers"
 
 
@@ -204,15 +211,11 @@ def translate_your_own(models, source_vocabulary, target_vocabulary):
     def draw(text, model):
         figure, axes = new_figure(8.2, 5.2)
         figure.set_layout_engine("compressed")  # a map of square cells rarely fills the figure; this centres it
-        words = _words(text, source_vocabulary)
-        if not words:
-            return _notice(figure, axes, "no sentence"), "There is no word to translate: type a sentence in English."
-        if len(words) > MOST_READ:
-            return _notice(figure, axes, "too long"), (
-                f"The sentence has {len(words)} words and the map has room for {MOST_READ}: type a shorter one."
-            )
+        words = typed_words(text, source_vocabulary)
+        if refused := why_not_read(words, MOST_READ):
+            return notice(figure, axes, refused[0]), refused[1]
         (made,) = translate(models[model], [Pair(tuple(words), (), ())], source_vocabulary, target_vocabulary)
-        read = [_shortened(word) for word in words]
+        read = [shortened(word) for word in words]
         told = [f'With {model}, "{" ".join(read)}" becomes "{" ".join(made.tokens)}".']
         if made.tokens:
             tokens, weights = made.tokens[:MOST_WRITTEN], made.weights[:MOST_WRITTEN].numpy()
@@ -228,10 +231,8 @@ def translate_your_own(models, source_vocabulary, target_vocabulary):
                 f"{quoted(read, column)}."
             )
         else:
-            _notice(figure, axes, "nothing written")
-        if unknown := [_shortened(word) for word in dict.fromkeys(words) if word not in source_vocabulary.ids]:
-            told.append(f"Read as <unk>, not in the vocabulary: {', '.join(unknown)}.")
-        return figure, " ".join(told)
+            notice(figure, axes, "nothing written")
+        return figure, " ".join([*told, *told_unknown(words, source_vocabulary)])
 
     return Explorer(
         "A sentence of your own",
@@ -245,22 +246,3 @@ def translate_your_own(models, source_vocabulary, target_vocabulary):
             options=[(name, name) for name in models], description="score", style=buttons_style(models)
         ),
     )
-
-
-def _words(text, vocabulary):
-    """The words of a typed sentence without punctuation, written as the vocabulary has them where it does."""
-    typed = re.findall(r"\w+(?:['’-]\w+)*", unicodedata.normalize("NFC", text))
-    return [
-        next((form for form in (word, word.lower(), word.upper()) if form in vocabulary.ids), word) for word in typed
-    ]
-
-
-def _shortened(word):
-    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…"
-
-
-def _notice(figure, axes, notice):
-    """The figure with nothing but a few words in it."""
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, notice, ha="center", va="center", size=14, color="0.35", transform=axes.transAxes)
-    return figure

@@ -1,4 +1,7 @@
-"""Words in a figure, as running text some of which is framed, and in the sentence below it."""
+"""Words in a figure, as running text some of which is framed, in the sentence below it, and typed by the reader."""
+
+import re
+import unicodedata
 
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
@@ -9,7 +12,8 @@ SIZE = 10.5  # of the letters, in points
 LINE = 0.245  # from one line to the next, in inches
 GAP = 0.11  # between two words, in inches
 PAD = 0.035  # between a word and its frame, in inches
-CUT = "…"  # stands for the words that have no room
+CUT = "…"  # stands for the words, or the letters of a word, that have no room
+LONGEST_WORD = 14  # characters of a word of the reader's own that are shown
 
 
 class Words:
@@ -78,6 +82,54 @@ def listed(parts):
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def quoted(words, at):
+def quoted(words, at, kind="word"):
     """A word in quotation marks, with its place where there are two of it."""
-    return f'"{words[at]}"' + (f" (word {at + 1})" if words.count(words[at]) > 1 else "")
+    return f'"{words[at]}"' + (f" ({kind} {at + 1})" if words.count(words[at]) > 1 else "")
+
+
+def shortened(word):
+    """A word with the letters that are shown of it."""
+    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}{CUT}"
+
+
+def fitted(word, size, width):
+    """A word as it is drawn in letters of this size, cut where it would be wider than this, in inches."""
+    word = drawable(shortened(word))
+    # To measure a word takes some milliseconds, and hardly a letter is wider than the size of the letters.
+    if len(word) * size <= 72 * width or label_width(word, size) <= 72 * width:
+        return word
+    while word and label_width(word + CUT, size) > 72 * width:
+        word = word[:-1]
+    return word + CUT
+
+
+def typed_words(text, vocabulary):
+    """The words of a typed sentence without punctuation, written as the vocabulary has them where it does."""
+    known = {unicodedata.normalize("NFC", token): token for token in vocabulary.ids}
+    typed = re.findall(r"\w+(?:['’-]\w+)*", unicodedata.normalize("NFC", text))
+    return [next((known[form] for form in (word, word.lower(), word.upper()) if form in known), word) for word in typed]
+
+
+def told_unknown(words, vocabulary):
+    """A sentence that names the words that are not in the vocabulary, in a list that is empty where all are."""
+    unknown = [shortened(word) for word in dict.fromkeys(words) if word not in vocabulary.ids]
+    return [f"Read as <unk>, not in the vocabulary: {', '.join(unknown)}."] if unknown else []
+
+
+def why_not_read(words, most):
+    """Why a typed sentence cannot be shown, as a few words for the figure and a sentence; None where it can."""
+    if not words:
+        return "no sentence", "There is no word to translate: type a sentence in English."
+    if len(words) > most:
+        return (
+            "too long",
+            f"The sentence has {len(words)} words and the picture has room for {most}: type a shorter one.",
+        )
+    return None
+
+
+def notice(figure, axes, said):
+    """The figure with nothing but a few words in it."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, said, ha="center", va="center", size=14, color="0.35", transform=axes.transAxes)
+    return figure
