@@ -1,8 +1,9 @@
 """Answers as readers type them: wrong ones with the names that their check must give, and right ones.
 
-Those of lessons 01 and 02 are in `answers_recurrent.py`, those of lesson 04 in `answers_multi_head.py`, those of lesson
-05 in `answers_self_attention.py`. None of them is built from the mistake bank of `utils.exercises`. `ROWS` lists the
-mistakes that the exercises promise to recognise; each is made here in at least one way that readers make it.
+Those of lessons 01 and 02 are in `answers_recurrent.py`, those of lessons 04, 05 and 06 in `answers_multi_head.py`,
+`answers_self_attention.py` and `answers_cross_attention.py`. None of them is built from the mistake bank of
+`utils.exercises`. `ROWS` lists the mistakes that the exercises promise to recognise; each is made here in at least one
+way that readers make it.
 """
 
 import math

@@ -1,11 +1,15 @@
 """Settings for all tests: figures without a screen, and fonts that matplotlib has found before any kernel starts.
 
 Where matplotlib looks for fonts for the first time, it may say so on stderr, and no stored notebook has that.
+A file of tests belongs to one worker, as a notebook's cells must, but the browser tests are spread by notebook.
 """
+
+import re
 
 import matplotlib
 import matplotlib.font_manager
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from utils import training
 
@@ -17,3 +21,16 @@ def one_thread():
     """Tensors this small are slower on several threads than on one, the more so beside another process."""
     with training.one_thread():
         yield
+
+
+class ByFileOrLesson(LoadFileScheduling):
+    """By file; the tests that open a notebook in a browser by notebook, so that two cores share them."""
+
+    def _split_scope(self, nodeid):
+        lesson = re.search(r"test_browser\.py.*\[(\d\d_\w+)\]", nodeid)
+        return lesson[1] if lesson else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return ByFileOrLesson(config, log)

@@ -209,6 +209,33 @@ def causal_block(x, attend):
 """,
         "Only one of the two repaired.",
     ),
+    "cross_attention": (
+        """
+def cross_attention(x, memory, attend, is_target, is_source):
+    return attend(x, memory, x, is_source.unsqueeze(1))
+""",
+        "Values from x.",
+    ),
+    "decoder_layer": (
+        """
+def decoder_layer(x, memory, is_source, self_attend, cross_attend, feed_forward, norm):
+    normed = norm(x)
+    found, causal_weights = self_attend(normed, normed, normed, create_causal_mask(x.size(1)))
+    x = x + found
+    found, cross_weights = cross_attend(norm(x), memory, memory, None)
+    x = x + found
+    return x + feed_forward(norm(x)), causal_weights, cross_weights
+""",
+        "The source's padding not masked.",
+    ),
+    "find_the_bug_in_padding": (
+        """
+def encode_then_look(x, source, is_source, self_attend, cross_attend):
+    memory, _ = self_attend(source, source, source, is_source.unsqueeze(1))
+    return cross_attend(x, memory, source, is_source.unsqueeze(1))
+""",
+        "The encoder passed by.",
+    ),
 }
 
 

@@ -325,6 +325,25 @@ def test_key_names_of_neighbouring_maps_do_not_touch(H, keys):
         assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
+@pytest.mark.parametrize(("H", "T"), [(8, 12), (2, 24), (8, 40), (5, 61)])
+def test_names_of_many_tokens_are_thinned_beside_small_maps(H, T):
+    """Case 28, seaborn#1387: on both axes of each map neighbours do not touch, and stand at their own tokens."""
+    maps, _ = maps_of(random_weights(H, T, T), [f"q{i}" for i in range(T)], [f"k{i}" for i in range(T)])
+    for axes in maps:
+        for side, axis, shown, along in (("q", axes.yaxis, "labelleft", 1), ("k", axes.xaxis, "labelbottom", 0)):
+            labels = axis.get_ticklabels()
+            assert (len(labels) > 3) == axis.get_tick_params()[shown]
+            assert names(labels) == [f"{side}{int(label.get_position()[along])}" for label in labels]
+            boxes = [label.get_window_extent() for label in labels]
+            assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+def test_what_the_font_lacks_is_one_note_for_all_heads(capsys):
+    """Case 29, matplotlib#14269: eight maps with the same names are one figure, and one line."""
+    maps_of(random_weights(8, 3, 3), ["猫", "the", "🤖"])
+    assert capsys.readouterr().out == "Drawn with a box for what the font lacks: 猫, 🤖\n"
+
+
 def test_heads_can_have_titles_of_their_own():
     maps, _ = maps_of(random_weights(2, 2, 2), "ab", titles=["one", "two"])
     assert [axes.get_title(loc="left") for axes in maps] == ["one", "two"]

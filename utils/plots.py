@@ -16,6 +16,7 @@ MARKERS = "osD^vP"  # lines differ by marker as well as by colour
 QUERY_AXIS = "query (each row sums to 1)"
 KEY_AXIS = "key"
 MOST_NUMBERED = 8  # a map with up to this many tokens a side shows its numbers
+LABEL_HEIGHT = 0.16  # inches that a label takes from the next one, where labels are lines of text below each other
 MOST_LABELS = 24  # with more tokens a side, every second, third ... one is named
 
 
@@ -223,12 +224,13 @@ def plot_heads(attn_weights, tokens, key_tokens=None, titles=None, columns=4):
     size = (1.8 + columns * (0.3 + cell * T_k), 0.9 + rows * (0.5 + cell * T_q))
     figure = plt.figure(figsize=(max(4.0, size[0]), max(2.6, size[1])))
     upright = max(map(len, map(str, keys)), default=0) > 12 * cell  # more characters than fit under a cell
-    grid = draw_heads(figure, maps, tokens, keys, columns, numbers=cell > 0.4, upright=upright)
+    room = tuple(max(1, int(cell * n / LABEL_HEIGHT)) for n in (T_q, T_k))
+    grid = draw_heads(figure, maps, tokens, keys, columns, cell > 0.4, upright, room)
     for axes, title in zip(grid, titles, strict=True):
         axes.set_title(title)
 
 
-def draw_heads(figure, maps, query_labels, key_labels, columns, numbers=False, upright=True):
+def draw_heads(figure, maps, query_labels, key_labels, columns, numbers=False, upright=True, room=(MOST_LABELS,) * 2):
     """Draw the maps of heads (H, T_q, T_k) on a figure, `columns` beside each other, as `draw_weights` does.
 
     Args:
@@ -238,6 +240,7 @@ def draw_heads(figure, maps, query_labels, key_labels, columns, numbers=False, u
         columns: how many maps stand side by side.
         numbers: whether to write each weight into its cell.
         upright: whether the names of the columns are turned.
+        room: the most names of rows and of columns for which there is room.
 
     Returns:
         The axes, one a head.
@@ -247,11 +250,12 @@ def draw_heads(figure, maps, query_labels, key_labels, columns, numbers=False, u
     for unused in grid.flat[H:]:
         unused.remove()
     for at, (axes, weights) in enumerate(zip(grid.flat, maps, strict=False)):
-        image, _ = draw_weights(axes, weights, query_labels, key_labels, numbers=numbers)
+        image, _ = _draw_map(axes, weights, query_labels, key_labels, numbers, room)
         axes.set(xlabel="", ylabel="")
         axes.tick_params(labelleft=at % columns == 0, labelbottom=at + columns >= H)
         if upright:
             axes.tick_params(axis="x", rotation=90)
+    _note_what_is_lost(query_labels, key_labels)
     figure.supxlabel(KEY_AXIS, size=11)
     figure.supylabel(QUERY_AXIS, size=11)
     add_colour_bar(figure, image, grid.flat[:H].tolist())
@@ -271,25 +275,35 @@ def draw_weights(axes, weights, query_labels, key_labels, colour_bar=False, numb
     Returns:
         The image and its `Numbers` (None without numbers), for `update_weights`.
     """
+    numbers = max(weights.shape) <= MOST_NUMBERED if numbers is None else numbers
+    image, cell_numbers = _draw_map(axes, weights, query_labels, key_labels, numbers, (MOST_LABELS, MOST_LABELS))
+    _note_what_is_lost(query_labels, key_labels)
+    if colour_bar:
+        add_colour_bar(axes.figure, image, axes)
+    return image, cell_numbers
+
+
+def _draw_map(axes, weights, query_labels, key_labels, numbers, room):
+    """What `draw_weights` draws and returns, with names of up to `room` rows and columns, and no note."""
     colour_map = plt.colormaps[WEIGHT_COLOURS].with_extremes(bad=NOT_A_NUMBER)
     image = axes.imshow(weights, cmap=colour_map, vmin=0.0, vmax=1.0, aspect="equal", origin="upper")
-    _name_cells(axes.yaxis, query_labels)
-    _name_cells(axes.xaxis, key_labels)
-    if lost := [label for label in dict.fromkeys([*map(str, query_labels), *map(str, key_labels)]) if loses(label)]:
-        print(f"Drawn with a box for what the font lacks: {', '.join(lost)}")
+    _name_cells(axes.yaxis, query_labels, room[0])
+    _name_cells(axes.xaxis, key_labels, room[1])
     axes.set(xlabel=KEY_AXIS, ylabel=QUERY_AXIS)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    if colour_bar:
-        add_colour_bar(axes.figure, image, axes)
-    if numbers is None:
-        numbers = max(weights.shape) <= MOST_NUMBERED
     if not numbers:
         return image, None
     centres = [(column, row) for row, column in np.ndindex(*weights.shape)]
     cell_numbers = axes.add_collection(Numbers(centres, axes, size=9))
     update_weights(image, cell_numbers, weights)
     return image, cell_numbers
+
+
+def _note_what_is_lost(query_labels, key_labels):
+    """Print one note for a whole figure where its font lacks something."""
+    if lost := [label for label in dict.fromkeys([*map(str, query_labels), *map(str, key_labels)]) if loses(label)]:
+        print(f"Drawn with a box for what the font lacks: {', '.join(lost)}")
 
 
 def add_colour_bar(figure, image, axes):
@@ -309,10 +323,10 @@ def update_weights(image, numbers, weights, silent=None):
         numbers.set_values(np.where(blank, None, weights).ravel().tolist(), on_colours=behind)
 
 
-def _name_cells(axis, labels):
-    """Ticks at the centres of the cells, thinned evenly where there is no room for every label."""
+def _name_cells(axis, labels, most):
+    """Ticks at the centres of the cells, thinned evenly to `most` where there is no room for every label."""
     shown = [drawable(label) for label in labels]
-    step = -(-len(shown) // MOST_LABELS)
+    step = -(-len(shown) // most)
     ticks = range(0, len(shown), step)
     axis.set_ticks(ticks, [shown[i] for i in ticks], parse_math=False)
     room = 6 if len(shown) <= MOST_NUMBERED else 2  # characters that fit under a cell
