@@ -1,5 +1,6 @@
-"""The commands in tools/: stamping an address, executing and normalising notebooks."""
+"""The commands in tools/: stamping an address, executing and normalising notebooks, running them with other seeds."""
 
+import shutil
 import subprocess
 import sys
 
@@ -94,3 +95,59 @@ def test_a_cell_that_writes_to_stderr_is_refused_and_the_file_kept(tmp_path):
     with pytest.raises(ValueError, match="writes to stderr: oops"):
         tool("execute").execute(path)
     assert path.read_bytes() == before
+
+
+def lesson_with_a_seed(folder, *sources, seed="seed = 0"):
+    path = written(folder, seed, *sources)
+    notebook = read(path)
+    notebook.cells[0].metadata["tags"] = ["parameters"]
+    for at, cell in enumerate(notebook.cells):
+        cell.id = f"code-{at}"
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_another_seed_takes_the_place_of_the_lessons_own(tmp_path):
+    path = lesson_with_a_seed(tmp_path, "print(f'seed {seed}, from {10 * seed} to 99')\nassert seed < 2", "print('on')")
+    before = path.read_bytes()
+    failed, shown = tool("seeds").run(path, 3)
+    assert failed == [("code-1", "assert seed < 2")]
+    assert shown == {("code-1", 0): "seed 3, from 30 to 99", ("code-2", 0): "on"}  # it goes on after a failure
+    assert path.read_bytes() == before
+
+
+def test_an_error_that_is_no_assertion_is_told_by_its_message(tmp_path):
+    failed, _ = tool("seeds").run(lesson_with_a_seed(tmp_path, "{}['lost']"), 0)
+    assert failed == [("code-1", "KeyError: 'lost'")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["0.95 (two), layer 2", "0.90 (two), layer 2", "0.97 (two), layer 2"], "0.90 to 0.97 (two), layer 2"),
+        (["it is -1.5 or 12,345", "it is 0.5 or 9,345"], "it is -1.5 to 0.5 or 9,345 to 12,345"),
+        (["cat 0.5", "dog 0.5"], None),
+        (["W_q2 is 1", "W_q2 is 2"], "W_q2 is 1 to 2"),
+    ],
+)
+def test_texts_that_differ_in_numbers_are_told_as_ranges(texts, told):
+    assert tool("seeds").ranges(texts) == told
+
+
+def test_the_command_fails_where_a_seed_does_and_names_it(course_copy):
+    shutil.rmtree(course_copy / "notebooks")
+    (course_copy / "notebooks").mkdir()
+    lesson_with_a_seed(course_copy / "notebooks", "print('right:', 7 - seed)\nassert seed != 1").rename(
+        course_copy / "notebooks" / "09_small.ipynb"
+    )
+
+    def seeds(*arguments):
+        command = [sys.executable, "tools/seeds.py", *arguments]
+        return subprocess.run(command, cwd=course_copy, capture_output=True, text=True, check=False)
+
+    done = seeds("09", "--seeds", "2")
+    assert done.returncode == 1
+    assert "FAILED with seed 1, cell code-1: assert seed != 1" in done.stdout
+    assert "code-1: right: 6 to 7" in done.stdout
+    assert seeds("--seeds", "1").returncode == 0
+    assert "no such lesson: 10" in seeds("10").stderr
