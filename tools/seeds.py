@@ -42,8 +42,9 @@ def run(path, seed):
         What failed, as (cell id, line or message), and what each cell showed in words, as {(cell id, place): text}.
     """
     notebook = with_seed(nbformat.read(path, as_version=4), seed)
-    client = NotebookClient(notebook, timeout=900, kernel_name="python3", allow_errors=True, store_widget_state=False)
-    client.execute(cwd=str(path.parent))
+    NotebookClient(
+        notebook, timeout=900, kernel_name="python3", allow_errors=True, store_widget_state=False, coalesce_streams=True
+    ).execute(cwd=str(path.parent))
     failed, shown = [], {}
     for cell in notebook.cells:
         for place, output in enumerate(cell.get("outputs", [])):
