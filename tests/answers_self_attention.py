@@ -335,7 +335,7 @@ def one_row_a_token(model, x):
     rows = []
     for i in range(x.size(1)):
         changed = x.clone()
-        changed[0, i] += 1
+        changed[0, i] += torch.randn(x.size(2))
         rows.append((model(changed) != before).any(-1)[0])
     return torch.stack(rows)
 
@@ -346,7 +346,7 @@ def those_that_stay(model, x):
     before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
     for i in range(T):
         changed = x.clone()
-        changed[:, i] += 1.0
+        changed[:, i] += torch.randn(x.size(-1))
         moved[:, i] = (model(changed) == before)[0].all(dim=-1)
     return moved
 
@@ -357,7 +357,7 @@ def one_clone_for_all(model, x):
     before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
     changed = x.clone()
     for i in range(T):
-        changed[:, i] += 1.0
+        changed[:, i] += torch.randn_like(changed[:, i])
         moved[:, i] = (model(changed) != before).any(dim=-1)
     return moved
 
@@ -367,9 +367,10 @@ def no_clone(model, x):
     T = x.size(1)
     before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
     for i in range(T):
-        x[:, i] += 1.0
+        noise = torch.randn(x.size(2))
+        x[:, i] += noise
         moved[:, i] = (model(x) != before).any(dim=-1)
-        x[:, i] -= 1.0  # which does not give every number back
+        x[:, i] -= noise  # which does not give every number back
     return moved
 
 
@@ -384,6 +385,12 @@ def tested(change, compare):
 
 
 def added(x, i):
+    changed = x.clone()
+    changed[:, i] += torch.randn(x.size(-1))
+    return changed
+
+
+def one_added(x, i):
     changed = x.clone()
     changed[:, i] += 1.0
     return changed
@@ -417,7 +424,7 @@ def feature_changed(model, x):
 def sample_changed(model, x):
     def change(x, i):
         changed = x.clone()
-        changed[i] = changed[i] + 1.0
+        changed[i] = changed[i] + torch.randn(x.shape[1:])
         return changed
 
     return tested(change, any_bit)(model, x)
@@ -451,6 +458,142 @@ def the_token_before_taken(model, x):
         return changed
 
     return tested(change, any_bit)(model, x)
+
+
+@wrong("outputs_that_move", "nothing is changed")
+def run_on_x_again(model, x):
+    T = x.size(1)
+    before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
+    for i in range(T):
+        changed = x.clone()
+        changed[:, i] += torch.randn(x.size(-1))
+        moved[:, i] = (model(x) != before)[0].any(dim=-1)
+    return moved
+
+
+@wrong("outputs_that_move", "nothing is changed")
+def change_on_a_copy_thrown_away(model, x):
+    T = x.size(1)
+    before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
+    for i in range(T):
+        changed = x.clone()
+        changed[:, i].clone().add_(torch.randn(x.size(-1)))
+        moved[:, i] = (model(changed) != before)[0].any(dim=-1)
+    return moved
+
+
+@wrong("outputs_that_move", "nothing is changed")
+def sum_thrown_away(model, x):
+    before, columns = model(x), []
+    for i in range(x.size(1)):
+        changed = x.clone()
+        changed[:, i] + torch.randn(x.size(2))
+        columns.append(any_bit(model(changed), before))
+    return torch.stack(columns, dim=1)
+
+
+@wrong("outputs_that_move", "nothing is changed", "compared with x")
+def x_run_and_compared(model, x):
+    return torch.stack([(model(x) != x)[0].any(dim=-1) for i in range(x.size(1))], dim=1)
+
+
+@wrong("outputs_that_move", "the same number added to every feature")
+def one_added_to_a_fresh_copy(model, x):
+    T = x.size(1)
+    moved = torch.zeros(T, T, dtype=torch.bool)
+    before = model(x)
+    for i in range(T):
+        changed = x.clone()
+        changed[0, i] += 1
+        moved[:, i] = (model(changed) != before).any(dim=-1).squeeze(0)
+    return moved
+
+
+@wrong("outputs_that_move", "the same number added to every feature")
+def ten_taken_off(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[:, i] -= 10
+        return changed
+
+    return tested(change, any_bit)(model, x)
+
+
+@wrong("outputs_that_move", "the same number added to every feature")
+def a_little_added(model, x):
+    noise = 0.01 * torch.eye(x.size(1)).unsqueeze(-1)  # (T, T, 1), the same for all features
+    return (model(x + noise) != model(x)).any(dim=-1).T
+
+
+@wrong("outputs_that_move", "the same number added to every feature")
+def a_single_random_number(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[:, i] += torch.randn(1)
+        return changed
+
+    return tested(change, any_bit)(model, x)
+
+
+@wrong("outputs_that_move", "the same number added to every feature", "compared with a tolerance")
+def one_added_and_not_close(model, x):
+    return tested(one_added, lambda after, before: ~torch.isclose(after, before)[0].all(dim=-1))(model, x)
+
+
+@wrong("outputs_that_move", "the same number added to every feature", "changes add up")
+def one_clone_and_one_added(model, x):
+    before, changed, columns = model(x), x.clone(), []
+    for i in range(x.size(1)):
+        changed[:, i] += 1.0
+        columns.append(any_bit(model(changed), before))
+    return torch.stack(columns, dim=1)
+
+
+@wrong("outputs_that_move", "the same number added to every feature", "several tokens changed at once")
+def one_added_from_here(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[:, i:] += 1.0
+        return changed
+
+    return tested(change, any_bit)(model, x)
+
+
+@wrong("outputs_that_move", "the same number added to every feature", "transposed")
+def one_added_row_by_row(model, x):
+    before = model(x)
+    return torch.stack([any_bit(model(one_added(x, i)), before) for i in range(x.size(1))])
+
+
+@wrong("outputs_that_move", "not all features of the token changed")
+def first_number_of_the_token(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[0, i, 0] += 1
+        return changed
+
+    return tested(change, any_bit)(model, x)
+
+
+@wrong("outputs_that_move", "not all features of the token changed")
+def last_number_of_the_token(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[:, i, -1] = torch.randn(())
+        return changed
+
+    return tested(change, any_bit)(model, x)
+
+
+@wrong("outputs_that_move", "not all features of the token changed", "compared with a tolerance")
+def first_number_and_not_close(model, x):
+    T = x.size(1)
+    before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
+    for i in range(T):
+        changed = x.clone()
+        changed[0, i, 0] += 1.0
+        moved[:, i] = (model(changed) - before)[0].abs().sum(dim=-1) > 1e-6
+    return moved
 
 
 @wrong("outputs_that_move", "NaN or infinity for a change")
@@ -568,6 +711,32 @@ def slopes_that_are_not_zero(model, x):
     return moved
 
 
+@wrong("outputs_that_move", "gradients asked instead")
+def slopes_of_each_output(model, x):
+    leaf = x.clone().requires_grad_()
+    output = model(leaf)
+    rows = []
+    for t in range(x.size(1)):
+        (slope,) = torch.autograd.grad(output[0, t].sum(), leaf, retain_graph=True)
+        rows.append(slope[0].abs().sum(dim=-1) > 0)
+    return torch.stack(rows)
+
+
+@wrong("outputs_that_move", "gradients asked instead")
+def slopes_by_backward(model, x):
+    rows = []
+    for t in range(x.size(1)):
+        leaf = x.clone().requires_grad_()
+        model(leaf)[:, t].sum().backward()
+        rows.append((leaf.grad != 0).any(dim=-1))
+    return torch.cat(rows)
+
+
+@wrong("outputs_that_move", "gradients asked instead")
+def jacobian_asked(model, x):
+    return (torch.autograd.functional.jacobian(model, x) != 0).any(dim=5).any(dim=2)[0, :, 0]
+
+
 @wrong("outputs_that_move", "right for these sizes only", made="sizes hard-coded")
 def five_tokens(model, x):
     moved = torch.zeros(5, 5, dtype=torch.bool)
@@ -586,7 +755,7 @@ def rows_of_what_is_not_close(model, x):
 def one_clone_and_all(model, x):
     before, changed, columns = model(x), x.clone(), []
     for i in range(x.size(1)):
-        changed[:, i] += 1.0
+        changed[:, i] += torch.randn(x.size(2))
         columns.append((model(changed) != before)[0].all(dim=-1))
     return torch.stack(columns, dim=1)
 
@@ -604,9 +773,52 @@ def a_fresh_copy_each_time(model, x):
     before = model(x)
     for i in range(T):
         changed = x.clone()
-        changed[0, i] += 1
+        changed[0, i] += torch.randn(x.size(2))
         moved[:, i] = (model(changed) != before).any(dim=-1).squeeze(0)
     return moved
+
+
+@right("outputs_that_move")
+def another_token_put_there(model, x):
+    T = x.size(1)
+    before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
+    for i in range(T):
+        changed = x.clone()
+        changed[:, i] = torch.randn(x.size(-1))
+        moved[:, i] = (model(changed) != before)[0].any(dim=-1)
+    return moved
+
+
+@right("outputs_that_move")
+def another_token_of_a_seed_that_comes_to_mind(model, x):
+    T = x.size(1)
+    before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
+    for i in range(T):
+        torch.manual_seed(i)
+        changed = x.clone()
+        changed[:, i] = torch.randn(x.size(-1))
+        moved[:, i] = (model(changed) != before)[0].any(dim=-1)
+    return moved
+
+
+@right("outputs_that_move")
+def another_amount_for_each_feature(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[:, i] += torch.arange(1.0, x.size(2) + 1) ** 2
+        return changed
+
+    return tested(change, any_bit)(model, x)
+
+
+@right("outputs_that_move")
+def a_little_noise(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[:, i] += 0.01 * torch.rand(x.size(2))
+        return changed
+
+    return tested(change, any_bit)(model, x)
 
 
 @right("outputs_that_move")
@@ -631,10 +843,10 @@ def noise_added(model, x):
 @right("outputs_that_move")
 def put_back_afterwards(model, x):
     T = x.size(1)
-    before, moved = model(x).clone(), torch.zeros(T, T, dtype=torch.bool)
+    before, moved = model(x), torch.zeros(T, T, dtype=torch.bool)
     for i in range(T):
         old = x[:, i].clone()
-        x[:, i] = old + 5.0
+        x[:, i] = torch.randn(x.size(2))
         moved[:, i] = (model(x) != before).any(dim=-1)
         x[:, i] = old
     return moved
@@ -645,8 +857,8 @@ def compared_with_the_last_run(model, x):
     T = x.size(1)
     changed, moved = x.clone(), torch.zeros(T, T, dtype=torch.bool)
     for i in range(T):
-        before = model(changed).clone()
-        changed[:, i] += 1.0
+        before = model(changed)
+        changed[:, i] += torch.randn(x.size(2))
         moved[:, i] = any_bit(model(changed), before)
     return moved
 
@@ -654,13 +866,23 @@ def compared_with_the_last_run(model, x):
 @right("outputs_that_move")
 def one_batch_of_changes(model, x):
     T = x.size(1)
-    changed = x + torch.eye(T).unsqueeze(-1)  # (T, T, d): in sample i, token i is changed
+    changed = x + torch.eye(T).unsqueeze(-1) * torch.randn(x.size(2))  # (T, T, d): in sample i, token i is changed
     return (model(changed) != model(x)).any(dim=-1).T
 
 
 @unnamed("outputs_that_move")
 def the_causal_mask(model, x):
     return create_causal_mask(x.size(1))
+
+
+@wrong("outputs_that_move", "not all features of the token changed")
+def every_second_feature(model, x):
+    def change(x, i):
+        changed = x.clone()
+        changed[:, i, ::2] += 1.0
+        return changed
+
+    return tested(change, any_bit)(model, x)
 
 
 @unnamed("outputs_that_move")

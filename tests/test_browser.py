@@ -193,7 +193,7 @@ def cached_causal_mask(new, cached):
 def outputs_that_move(model, x):
     before, changed, columns = model(x), x.clone(), []
     for i in range(x.size(1)):
-        changed[:, i] += 1.0
+        changed[:, i] += torch.randn(x.size(-1))
         columns.append((model(changed) != before)[0].any(dim=-1))
     return torch.stack(columns, dim=1)
 """,

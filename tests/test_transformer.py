@@ -28,6 +28,7 @@ from torch import nn
 from utils import training
 from utils.attention import MultiHeadAttention
 from utils.masks import create_causal_mask, create_padding_mask
+from utils.self_attention import outputs_that_move
 from utils.tasks import BOS, EOS, PAD, make_batches
 from utils.training import accuracy, alignment_agreement, train, translate, translation_loss
 from utils.transformer import (
@@ -310,6 +311,21 @@ def test_without_positions_outputs_are_shuffled_as_inputs_are():
             close(shuffled_weights, weights[:, :, order][..., order])
         else:
             assert ((shuffled - output[:, order]).abs().amax(dim=(1, 2)) > 0.1).all()
+
+
+def test_a_random_change_goes_through_a_layer_norm_and_a_number_added_to_all_features_does_not():
+    block, x = randomised(EncoderBlock(D_MODEL, H, D_FF)), random_tensor((1, S, D_MODEL))
+    kept, causal = x.clone(), create_causal_mask(S)
+    assert outputs_that_move(lambda x: block(x)[0], x).all()
+    assert torch.equal(outputs_that_move(lambda x: block(x, causal)[0], x), causal)
+    assert torch.equal(x, kept)
+    for i in range(S):
+        change = torch.zeros(1, S, 1)
+        change[:, i] = 1.0
+        one_added, by_feature = change, change * random_tensor((D_MODEL,), seed=1)
+        others = torch.arange(S) != i
+        moved = [(block(x + by)[0] - block(x)[0])[0, others].abs().max() for by in (one_added, by_feature)]
+        assert moved[0] < 1e-4 < 1e-2 < moved[1]
 
 
 def test_padding_reaches_no_token_of_an_encoder_block():

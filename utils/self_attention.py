@@ -41,7 +41,9 @@ def cached_causal_mask(new, cached):
 def outputs_that_move(model, x):
     """Change one token after the other and see which outputs of a model change.
 
-    Built in lesson 05.
+    Built in lesson 05. The change is random, another one for each feature, so that a network can see it: a layer norm
+    takes away a number that is added to all features, LN(x + c) = LN(x), and a model may read some features alone. An
+    entry that is True is proved; one that is False is evidence, for this x and this change.
 
     Args:
         model: function (1, T, d) -> (1, T, d).
@@ -54,7 +56,7 @@ def outputs_that_move(model, x):
     moved = torch.zeros(x.size(1), x.size(1), dtype=torch.bool, device=x.device)
     for i in range(x.size(1)):
         changed = x.clone()
-        changed[:, i] = x[:, i] + 1.0
+        changed[:, i] += torch.randn_like(changed[:, i])
         moved[:, i] = (model(changed) != before)[0].any(dim=-1)  # over the features of each output
     return moved
 

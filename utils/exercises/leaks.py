@@ -8,11 +8,15 @@ from utils.exercises.steps import keep
 from utils.masks import create_causal_mask
 from utils.self_attention import causal_block, outputs_that_move
 
+SEED = 770_000  # no seed that a reader sets: `torch.randn` must not give the very tokens of a probe
+
 
 def moves_by_steps(changes, model, x):
     """`outputs_that_move`, one step a name, with some of its steps changed."""
     step = {
-        "change": lambda x, i: _with_added(x, (slice(None), i)),
+        "where": lambda i: (slice(None), i),
+        "by": lambda x: random_tensor(SEED, *x.shape),
+        "change": lambda x, i, where, by: _with_added(x, where, by),
         "against": lambda before, x: before,
         "differ": lambda after, before: after != before,  # (1, T, d)
         "over": lambda differ: differ[0].any(dim=-1),  # (T,)
@@ -23,8 +27,8 @@ def moves_by_steps(changes, model, x):
     before = model(x)
 
     def perturb():
-        differ = (step["differ"](model(step["change"](x, i)), step["against"](before, x)) for i in range(x.size(1)))
-        return torch.stack([step["over"](one) for one in differ], dim=1)
+        after = [model(step["change"](x, i, step["where"](i), step["by"](x))) for i in range(x.size(1))]
+        return torch.stack([step["over"](step["differ"](one, step["against"](before, x))) for one in after], dim=1)
 
     return step["answer"](step["test"](perturb, model, x))
 
@@ -49,16 +53,16 @@ def block_by_steps(changes, x, attend):
     return step["answer"](norm, step["added"](x, norm(x), found))
 
 
-def _with_added(x, place):
+def _with_added(x, where, by):
     changed = x.clone()
-    changed[place] += 1.0
+    changed[where] += by[where]
     return changed
 
 
 def _set(value):
     """A change of token i to what `value(x, i)` gives."""
 
-    def change(x, i):
+    def change(x, i, where, by):
         changed = x.clone()
         changed[:, i] = value(x, i)
         return changed
@@ -73,6 +77,11 @@ def _sum(values):
 def _jacobian(perturb, model, x):
     slopes = torch.autograd.functional.jacobian(lambda x: model(x)[0], x)  # (T, d, 1, T, d)
     return (slopes != 0).any(dim=4).any(dim=2).any(dim=1)
+
+
+def _slopes_of_sums(perturb, model, x):
+    slopes = torch.autograd.functional.jacobian(lambda x: model(x)[0].sum(dim=-1), x)  # (T, 1, T, d)
+    return (slopes != 0).any(dim=3).any(dim=1)
 
 
 MOVES_MISTAKES = (
@@ -91,26 +100,41 @@ MOVES_MISTAKES = (
         "changes add up",
         "When token i is changed, the tokens before it still hold their changes. What must the sequence be again "
         "before the next token is changed?",
-        ({"change": lambda x, i: _with_added(x, (slice(None), slice(0, i + 1)))},),
+        ({"where": lambda i: (slice(None), slice(0, i + 1))},),
+    ),
+    Mistake(
+        "nothing is changed",
+        "Every entry is False, with every model: as if the model ran on `x` itself each time, or what it gave was "
+        "never kept. Which tensor do you hand it, and does your change stand in that one?",
+        ({"change": lambda x, i, where, by: x},),
+    ),
+    Mistake(
+        "the same number added to every feature",
+        "A layer norm subtracts from each token the mean of its features. What is left of your change after that, and "
+        "which change of a token would go through?",
+        ({"by": torch.ones_like}, {"by": lambda x: torch.full_like(x, 0.1)}),
+    ),
+    Mistake(
+        "not all features of the token changed",
+        "You change a part of token i, and a model may read the rest alone. How many of its features have to be "
+        "others, if an output can depend on any of them?",
+        ({"where": lambda i: (slice(None), i, 0)}, {"where": lambda i: (slice(None), i, -1)}),
     ),
     Mistake(
         "several tokens changed at once",
         "You change other tokens along with token i, so you cannot tell whose change an output shows. What does "
         "`x[:, i]` select that `x[:, i:]` does not?",
-        (
-            {"change": lambda x, i: _with_added(x, (slice(None), slice(i, None)))},
-            {"change": lambda x, i: x + 1.0},
-        ),
+        ({"where": lambda i: (slice(None), slice(i, None))}, {"where": lambda i: ...}),
     ),
     Mistake(
         "a feature or a sample changed, not a token",
         "x is (1, T, d). On which axis do the tokens stand, and on which did you put i?",
-        ({"change": lambda x, i: _with_added(x, (..., i))}, {"change": lambda x, i: _with_added(x, i)}),
+        ({"where": lambda i: (..., i)}, {"where": lambda i: i}),
     ),
     Mistake(
         "a change that may be none",
         "Your new value can be the one that was there (0 doubled, a token set to 0 that was 0, a neighbour that is "
-        "equal). Which change makes every number another one?",
+        "equal). Which change makes the token another one, whatever it was?",
         (
             _set(lambda x, i: 0.0),
             _set(lambda x, i: 1.0),
@@ -177,9 +201,9 @@ MOVES_MISTAKES = (
     ),
     Mistake(
         "gradients asked instead",
-        "A gradient of 0 is no proof: `detach`, `round` or `argmax` have none and still tell what a token is. What "
-        "happens to output t when token i really is another one?",
-        ({"test": _jacobian},),
+        "A gradient of 0 leaves it open: `detach`, `round` or `argmax` have none and still tell what a token is, and "
+        "the gradients of two features can cancel. What happens to output t when token i really is another one?",
+        ({"test": _jacobian}, {"test": _slopes_of_sums}),
     ),
 )
 
@@ -329,16 +353,21 @@ def _moves(name, model, x):
     return Probe(name, {"model": model, "x": x}, {"T": T, "d": d})
 
 
-def _moves_probe(name, seed, T, d, formula, pattern=None):
-    """A probe whose model is `formula(x, A)`, with random A (T, T, 1) that is 0 where `pattern` is."""
+def _moves_probe(name, seed, T, d, formula, pattern=None, grid=None):
+    """A probe whose model is `formula(x, A)`, with random A (T, T, 1) that is 0 where `pattern` is.
+
+    With `grid`, x holds whole multiples of 1 / grid.
+    """
     A = 0.5 + torch.rand(T, T, 1, generator=torch.Generator().manual_seed(seed))
     A = A if pattern is None else A * pattern.unsqueeze(-1)
-    return _moves(name, _model(name, T, d, lambda x: formula(x, A)), random_tensor(seed, 1, T, d))
+    x = random_tensor(SEED + seed, 1, T, d)
+    x = x if grid is None else (x * grid).round() / grid
+    return _moves(name, _model(name, T, d, lambda x: formula(x, A)), x)
 
 
 def _with_a_small_leak(x, A):
-    own, leak = _mixed(x, A), _mixed(x, 1e-9 * A.transpose(0, 1))
-    return torch.cat([own[..., :-1], leak[..., -1:]], dim=-1)
+    own, leak = _mixed(x, A), _mixed(_sum(x), 1e-12 * A.transpose(0, 1))
+    return torch.cat([own[..., :-1], leak], dim=-1)
 
 
 def _cancelling(x, A):
@@ -354,24 +383,40 @@ def _leaking_without_a_gradient(x, A):
     return _mixed(x, A) + _mixed(x.detach(), A.transpose(0, 1))
 
 
-def _with_tokens_alike(x, formula, doc):
-    _, T, d = x.shape
-    return _moves(doc, _model(doc, T, d, formula), x)
+def _less_its_mean(x):
+    """Each token less the mean of its features, as a layer norm begins, then times 1, 2, 3, ...
+
+    It is rounded, because not every number that is added to all features, and off again with the mean, leaves them as
+    they were to the last bit. Where x is on a grid much wider than 2^-14 and d is a power of two, none moves it.
+    """
+    normed = x - x.mean(dim=-1, keepdim=True)
+    return (normed * 2**14).round() / 2**14 * torch.arange(1.0, x.size(-1) + 1)
+
+
+def _normed_before(x, A):
+    return x + _mixed(_less_its_mean(x), A)
+
+
+def _of_the_first_feature(x, A):
+    return _mixed(x[..., :1], A).repeat(1, 1, x.size(-1))
+
+
+def _of_the_last_feature(x, A):
+    return _mixed(x[..., -1:], A).repeat(1, 1, x.size(-1))
 
 
 CAUSAL, SCATTERED = ones(5).tril(), torch.tensor([[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]])
 EACH_TOKEN = "(x) -> x"
 SUMS = "(x) -> sums of the tokens up to each one"
-LEAKING = "(x) -> sums of the tokens up to each one, and a billionth of the sum of all"
-CANCELLING = "(x) -> s and -s, with s the sum of all numbers in the tokens up to each one"
+NORMED = "(x) -> each token, and the sum of the tokens up to it, each less the mean of its features, times 1, 2, ..."
 
 
 def _sums(x):
     return _mixed(x, ones(x.size(1)).tril().unsqueeze(-1))
 
 
-def _sums_leaking(x):
-    return _mixed(x, ones(x.size(1)).tril().unsqueeze(-1) + 1e-9)
+def _normed_sums(x):
+    return x + _sums(_less_its_mean(x))
 
 
 MOVES = (
@@ -384,15 +429,19 @@ MOVES = (
     _moves_probe("a leak that has no gradient", 7, 4, 3, _leaking_without_a_gradient, CAUSAL[:4, :4]),
     _moves_probe("a model that sees everything", 8, 4, 3, _mixed),
     _moves_probe("one token", 9, 1, 3, _mixed),
-    _moves("a model that gives x back", _model(EACH_TOKEN, 4, 3, lambda x: x), random_tensor(10, 1, 4, 3)),
+    _moves("a model that gives x back", _model(EACH_TOKEN, 4, 3, torch.clone), random_tensor(SEED + 10, 1, 4, 3)),
     _moves("tokens that are alike", _model(SUMS, 5, 1, _sums), torch.tensor([[[0.0], [0.0], [1.0], [1.0], [2.0]]])),
+    _moves_probe("a model that norms its tokens first", 11, 5, 4, _normed_before, grid=8),
+    _moves_probe("a model that reads the first feature alone", 12, 4, 3, _of_the_first_feature, CAUSAL[:4, :4]),
+    _moves_probe("a model that reads the last feature alone", 13, 3, 4, _of_the_last_feature, CAUSAL[:3, :3]),
 )
 SMALL_MOVES = (
     _moves("", _model(SUMS, 1, 1, _sums), torch.tensor([[[2.0]]])),
-    _moves("", _model(EACH_TOKEN, 2, 1, lambda x: x), torch.tensor([[[2.0], [3.0]]])),
+    _moves("", _model(EACH_TOKEN, 2, 1, torch.clone), torch.tensor([[[2.0], [3.0]]])),
     _moves("", _model(SUMS, 2, 1, _sums), torch.tensor([[[2.0], [3.0]]])),
     _moves("", _model(SUMS, 2, 1, _sums), torch.tensor([[[0.0], [0.0]]])),
     _moves("", _model(SUMS, 3, 1, _sums), torch.tensor([[[2.0], [3.0], [4.0]]])),
+    _moves("", _model(NORMED, 2, 2, _normed_sums), torch.tensor([[[1.0, 3.0], [2.0, 0.0]]])),
 )
 
 
@@ -449,13 +498,16 @@ EXERCISES = (
         mistakes=MOVES_MISTAKES,
         hints=(
             "How often must the model run, for T tokens, and what are its outputs compared with?",
-            "For each i, change a fresh copy (`clone`) in token i alone. The comparison is (1, T, d): what does it "
-            "take for an output to have moved, and is the answer a row or a column?",
-            "`changed = x.clone()`, `changed[:, i] += 1.0`, `moved[:, i] = (model(changed) != before)[0].any(dim=-1)`.",
+            "For each i, change a fresh copy (`clone`) in token i alone, each feature by another amount. The "
+            "comparison is (1, T, d): what does it take for an output to have moved, and is the answer a row or a "
+            "column?",
+            "`changed = x.clone()`, `changed[:, i] += torch.randn(x.size(2))`, `moved[:, i] = (model(changed) != "
+            "before)[0].any(dim=-1)`.",
         ),
         why="One token differs between the two runs and nothing else, so an output that differs has seen it, whatever "
-        "the model is made of.",
-        stretch="An entry that is False for this x: does it prove that output t never looks at token i?",
+        "the model is made of: a leak that shows is proved.",
+        stretch="A run that shows no leak is evidence, with this x and these changes. Which x, or which change, could "
+        "hide one?",
     ),
     Exercise(
         id="find_the_bug_in_causal_block",
