@@ -1860,7 +1860,7 @@ def values_off_by_one(Q, K, V):
     return weights @ V.roll(1, dims=-2), weights
 
 
-@unnamed("attention")
+@wrong("attention", "another answer each time")
 def dropout_on_the_weights(Q, K, V):
     weights = torch.softmax(Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1)), dim=-1)
     return F.dropout(weights, 0.5) @ V, weights

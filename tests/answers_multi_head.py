@@ -845,7 +845,7 @@ class ResidualAdded(FourLayers):
         return query + self.W_o(merge_heads(heads)), weights
 
 
-@unnamed("multi_head_attention")
+@wrong("multi_head_attention", "another answer each time")
 class DropoutThatNeverStops(FourLayers):
     def forward(self, query, key, value, mask=None):
         heads, weights = attention(*self.project(query, key, value), with_head_axis(mask))

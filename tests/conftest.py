@@ -5,10 +5,13 @@ A file of tests belongs to one worker, as a notebook's cells must, but the brows
 """
 
 import re
+import types
 
 import matplotlib
 import matplotlib.font_manager
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 from xdist.scheduler import LoadFileScheduling
 
 from utils import training
@@ -21,6 +24,16 @@ def one_thread():
     """Tensors this small are slower on several threads than on one, the more so beside another process."""
     with training.one_thread():
         yield
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    """An IPython shell, so that cells are cells and what is displayed can be read."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    folder = str(tmp_path_factory.mktemp("ipython"))
+    yield InteractiveShell.instance(config=config, ipython_dir=folder, user_module=types.ModuleType("reader"))
+    InteractiveShell.clear_instance()
 
 
 class ByFileOrLesson(LoadFileScheduling):

@@ -1,5 +1,7 @@
 """All exercises of the course, by id."""
 
+import difflib
+
 from utils.exercises import (
     alignment,
     cross_attention,
@@ -31,7 +33,9 @@ EXERCISES = {exercise.id: exercise for topic in TOPICS for exercise in topic.EXE
 
 
 def find(exercise_id):
-    """The exercise of that id; a ValueError that lists the ids where there is none."""
+    """The exercise of that id; a ValueError that names the nearest, and lists the ids, where there is none."""
     if not isinstance(exercise_id, str) or exercise_id not in EXERCISES:
-        raise ValueError(f"exercise_id={exercise_id!r} is not known; expected one of {', '.join(EXERCISES)}")
+        near = difflib.get_close_matches(str(exercise_id), EXERCISES, n=1)
+        meant = f"did you mean {near[0]!r}? Expected" if near else "expected"
+        raise ValueError(f"exercise_id={exercise_id!r} is not known; {meant} one of {', '.join(EXERCISES)}")
     return EXERCISES[exercise_id]

@@ -11,6 +11,7 @@ from IPython.display import Markdown, display
 from utils.exercises.catalogue import find
 from utils.exercises.diagnosing import Report, diagnose
 from utils.exercises.modules import refuse
+from utils.exercises.observing import error_text, kernel_kept
 from utils.exercises.wording import with_article
 from utils.training import one_thread
 
@@ -97,21 +98,30 @@ def examine(exercise_id, function):
         return Report(
             "not started", f"**Not started.** Replace the `...`{where} with your code and run the cell again."
         )
-    with one_thread():  # tensors of a hundred numbers are many times slower on two threads than on one
-        return diagnose(exercise, function if exercise.run is None else exercise.run(function))
+    try:
+        with kernel_kept(), one_thread():  # tensors of a hundred numbers are many times slower on two threads
+            return diagnose(exercise, function if exercise.run is None else exercise.run(function))
+    except Exception as error:  # what came is so strange that it cannot even be compared
+        return Report(
+            "error",
+            f"**It cannot be checked.** What it returns cannot be compared with numbers: {type(error).__name__}: "
+            f"{error_text(error)}. Does it return plain tensors?",
+        )
 
 
 def _is_empty(function):
-    """Whether the body is only a docstring, `...`, `pass` or the call of `super().__init__`."""
+    """Whether it holds nothing yet: a docstring, `...`, `pass`, `return`, NotImplementedError, `super().__init__`."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
+    except (OSError, TypeError, SyntaxError, ValueError):  # a function without source, or one that wraps itself
         return False
     if not isinstance(tree.body[0], ast.FunctionDef):
         return False
     return all(
         isinstance(line, ast.Pass)
         or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
-        or re.fullmatch(r"super\(.*\)\.__init__\(\)", ast.unparse(line))
+        or re.fullmatch(
+            r"super\(.*\)\.__init__\(\)|return( None)?|raise NotImplementedError(\(.*\))?", ast.unparse(line)
+        )
         for line in tree.body[0].body
     )

@@ -9,8 +9,26 @@ import torch
 
 from utils.exercises.catalogue import find
 from utils.exercises.exercise import Probe, Unfit
-from utils.exercises.observing import agree, call, observe, readers_line, same_error, same_kind, tensors_equal
-from utils.exercises.wording import describe, dimensions, kind_of, named_sizes, numbers, side_by_side
+from utils.exercises.observing import (
+    agree,
+    call,
+    error_text,
+    observe,
+    readers_line,
+    same_error,
+    same_kind,
+    tensors_equal,
+)
+from utils.exercises.wording import (
+    capitalised,
+    counted,
+    describe,
+    dimensions,
+    kind_of,
+    named_sizes,
+    numbers,
+    side_by_side,
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +65,8 @@ def diagnose(exercise, function):
         A Report.
     """
     seen = [observe(function, probe, exercise.returns, quiet=at > 0) for at, probe in enumerate(exercise.probes)]
-    wanted = [_made(exercise.id, None, at) for at in range(len(seen))]
+    # Never kept from an earlier check: what the kernel was like then must not decide what is right now.
+    wanted = [_observe_steps(exercise, {}, probe) for probe in exercise.probes]
     failing = [at for at in range(len(seen)) if not agree(seen[at], wanted[at])]
     for look in LOOKS:
         report = look(exercise, function, seen, wanted, failing)
@@ -57,22 +76,21 @@ def diagnose(exercise, function):
 
 @cache
 def _changes(exercise_id):
-    """Every way to go wrong: (mistakes, changed steps), single mistakes first, then two at once."""
+    """Every way to go wrong: (mistakes, changed steps, ways that are a half of it), single mistakes first, then two."""
     singles = [(m, changes) for m in find(exercise_id).mistakes for changes in m.variants]
     pairs = [
-        ((one, other), {**changes, **more})
-        for (one, changes), (other, more) in combinations(singles, 2)
-        if one is not other and not changes.keys() & more.keys()
+        ((singles[one][0], singles[other][0]), {**singles[one][1], **singles[other][1]}, (one, other))
+        for one, other in combinations(range(len(singles)), 2)
+        if singles[one][0] is not singles[other][0] and not singles[one][1].keys() & singles[other][1].keys()
     ]
-    return [((mistake,), changes) for mistake, changes in singles] + pairs
+    return [((mistake,), changes, ()) for mistake, changes in singles] + pairs
 
 
 @cache
 def _made(exercise_id, way, at):
-    """What the reference gives on probe `at`, or with `way`, a number, what that way to go wrong gives."""
-    changes = {} if way is None else _changes(exercise_id)[way][1]
+    """What a way to go wrong, by its number, gives on probe `at`."""
     exercise = find(exercise_id)
-    made = _observe_steps(exercise, changes, exercise.probes[at])
+    made = _observe_steps(exercise, _changes(exercise_id)[way][1], exercise.probes[at])
     made.returned = None  # what is kept need not hold a graph or the frames of a traceback
     if made.error is not None:
         made.error = made.error.with_traceback(None)
@@ -121,7 +139,7 @@ def _correct(exercise, function, seen, wanted, failing):
         agree(half, made) and (half.error is None or same_error(half, made))
         for made in (_observe_steps(exercise, v, exercise.half) for v in exercise.half_mistake.variants)
     )
-    what = f"it raises: {half.error}" if half.error else "the result is wrong"
+    what = f"it raises: {error_text(half.error)}" if half.error else "the result is wrong"
     name, lead = (exercise.half_mistake.name, exercise.half_mistake.lead) if known else ("half precision", "")
     return Report(
         "correct", f"{text}\n\n**One thing is left: {name}.** In float16 {what}. {lead}", (name,) if known else ()
@@ -132,7 +150,7 @@ def _known_mistakes(exercise, function, seen, wanted, failing):
     """The first known mistake, or two at once, that gives the same on every probe."""
     # Probes without gradients first, as they take a fraction of the time; of these, those that fail.
     order = sorted(range(len(seen)), key=lambda at: (exercise.probes[at].gradients, at not in failing))
-    for way, (mistakes, _) in enumerate(_changes(exercise.id)):
+    for way, (mistakes, _, halves) in enumerate(_changes(exercise.id)):
         convinced = False
         for at in order:
             made = _made(exercise.id, way, at)
@@ -142,9 +160,24 @@ def _known_mistakes(exercise, function, seen, wanted, failing):
             if not agree(made, wanted[at]):
                 convinced |= made.error is None or same_error(seen[at], made)
         else:
-            if convinced:
+            if convinced and all(_shows(exercise.id, seen, way, half) for half in halves):
                 return _name(exercise, function, seen, wanted, failing, mistakes)
     return None
+
+
+def _shows(exercise_id, seen, way, half):
+    """Whether two mistakes at once are told from one of them alone: by a result, or by errors in the same words.
+
+    Any error is like any other error, so a half that only raises would be named with whatever else is wrong.
+    """
+    same_words = []
+    for at, one in enumerate(seen):
+        both, alone = _made(exercise_id, way, at), _made(exercise_id, half, at)
+        if not agree(both, alone):
+            if both.error is None:
+                return True
+            same_words.append(same_error(one, both))
+    return len(same_words) > 1 and all(same_words)
 
 
 def _name(exercise, function, seen, wanted, failing, mistakes):
@@ -152,7 +185,7 @@ def _name(exercise, function, seen, wanted, failing, mistakes):
     if names == [exercise.given]:  # the bug that the reader is here to find: show what it does, no more
         return _wrong(exercise, function, seen, wanted, failing)
     if len(mistakes) == 1:
-        return _diagnosed(names, f"**{names[0][0].upper()}{names[0][1:]}.** {mistakes[0].lead}")
+        return _diagnosed(names, f"**{capitalised(names[0])}.** {mistakes[0].lead}")
     told = "\n".join(f"- **{mistake.name}**: {mistake.lead}" for mistake in mistakes)
     return _diagnosed(names, f"**Two mistakes at once.**\n{told}")
 
@@ -166,10 +199,9 @@ def _gradient_cut(exercise, function, seen, wanted, failing):
             return None
     cut = {
         place
-        for place, gradient in seen[0].gradients.items()
-        if (gradient is None or not gradient.any())
-        and wanted[0].gradients[place] is not None
-        and wanted[0].gradients[place].any()
+        for one, right in zip(seen, wanted, strict=True)
+        for place, gradient in one.gradients.items()
+        if not gradient.any() and right.gradients[place].any()
     }
     if not cut:
         return None
@@ -213,18 +245,20 @@ def _error(exercise, function, seen, wanted, failing):
         where = " when its gradients are computed"
         meaning = "Which line writes into a tensor that the gradient still needs (a method that ends in `_`, `+=`)?"
     elif isinstance(error, TypeError) and line is None:
-        meaning = f"It was called with {len(probe.arguments)} arguments, {', '.join(probe.arguments)}."
+        meaning = f"It was called with {counted(len(probe.arguments), 'argument')}, {', '.join(probe.arguments)}."
     elif isinstance(error, AttributeError) and "Module.__init__() call" in str(error):
         meaning = "Does your `__init__` begin with `super().__init__()`?"
+    elif "Boolean value of Tensor" in error_text(error):
+        meaning = "`and`, `or`, `not`, `if` ask a whole tensor for one yes or no. Elementwise it is `&`, `|`, `~`."
     elif isinstance(error, NameError):
         meaning = "Is that name defined inside your function, or imported?"
-    elif isinstance(error, (RuntimeError, ValueError)) and any(word in str(error) for word in ("size", "shape")):
+    elif isinstance(error, (RuntimeError, ValueError)) and any(word in error_text(error) for word in ("size", "shape")):
         meaning = "Two axes meet there whose lengths do not fit. Write the shape of each tensor beside its line."
     else:
         meaning = "Print the shapes above that line to see what goes into it."
     return Report(
         "error",
-        f"**It raises an error**{where}:\n```text\n{type(error).__name__}: {error}\n```\n"
+        f"**It raises an error**{where}:\n```text\n{type(error).__name__}: {error_text(error)}\n```\n"
         f"The input was {probe.name}: {inputs}. {meaning}",
     )
 
@@ -254,8 +288,8 @@ def _shape(exercise, function, seen, wanted, failing):
 
 def _random(exercise, function, seen, wanted, failing):
     """Whether a second call with the same input gives something else."""
-    again = observe(function, exercise.probes[0], exercise.returns, quiet=True)
-    if not again.results or agree(again, seen[0]):
+    calls = [observe(function, exercise.probes[0], exercise.returns, quiet=True, seed=seed) for seed in (1, 2)]
+    if not all(one.results for one in calls) or all(agree(one, seen[0]) for one in calls):
         return None
     return _diagnosed(
         ["another answer each time"],
@@ -317,7 +351,7 @@ def _wrong(exercise, function, seen, wanted, failing):
         for name, value in probe.arguments.items()
     )
     tables = [
-        side_by_side(name, numbers(expected.results[name]), numbers(got.results[name]))
+        side_by_side(name, expected.results[name], got.results[name])
         for name in exercise.returns
         if not tensors_equal(expected.results[name], got.results[name])
     ]
@@ -325,8 +359,8 @@ def _wrong(exercise, function, seen, wanted, failing):
         tables = [
             side_by_side(
                 f"gradient of {place[1]} through {list(exercise.returns)[place[0]]}",
-                numbers(expected.gradients[place]),
-                numbers(got.gradients[place]),
+                expected.gradients[place],
+                got.gradients[place],
             )
             for place in expected.gradients
             if not tensors_equal(expected.gradients[place], got.gradients[place])

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+COARSE = 1e-2  # the tolerance where scores are near 40 000: float32 knows those to 0.004, and so an exp to 0.4 %
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -15,6 +17,8 @@ class Probe:
         sizes: the length of each named dimension, so that a shape can be told in names.
         gradients: whether the gradients with respect to floating-point arguments are compared too.
         told: arguments that are shown in these words instead of by their numbers.
+        tolerance: by how much of itself a result may be off; larger where the numbers are so large that float32 itself
+            rounds as coarsely.
     """
 
     name: str
@@ -22,6 +26,7 @@ class Probe:
     sizes: dict[str, int]
     gradients: bool = False
     told: dict[str, str] = field(default_factory=dict)
+    tolerance: float = 1e-4
 
 
 @dataclass(frozen=True)

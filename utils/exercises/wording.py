@@ -5,9 +5,11 @@ import re
 import numpy as np
 import torch
 
+LARGEST_WHOLE = 2**53  # whole numbers beyond it are not all there in a float64
 
-def numbers(value):
-    """The numbers of a tensor as lines of text, the batch axis of a single sample left out.
+
+def numbers(value, digits=3):
+    """The numbers of a tensor as lines of text, with so many decimals, the batch axis of a single sample left out.
 
     A function is told by its docstring, anything else as Python writes it.
     """
@@ -16,15 +18,18 @@ def numbers(value):
     array = (value.float() if value.dtype == torch.bfloat16 else value).detach().numpy()
     if array.ndim in (3, 4) and len(array) == 1:
         array = array[0]
-    if array.dtype == bool or (np.isfinite(array) & (array == np.round(array))).all():
+    if array.dtype == bool or (np.isfinite(array) & (array == np.round(array)) & (abs(array) < LARGEST_WHOLE)).all():
         array = array.astype(int)
     # numpy puts an empty line between matrices and two between blocks of them; the brackets tell as much.
-    return re.sub(r"\n+", "\n", np.array2string(array, precision=3, suppress_small=True, separator=", "))
+    return re.sub(r"\n+", "\n", np.array2string(array, precision=digits, suppress_small=digits == 3, separator=", "))
 
 
 def side_by_side(name, expected, got):
-    """Two blocks of text beside each other, under a name."""
-    left, right = expected.split("\n"), got.split("\n")
+    """The numbers of two tensors beside each other, under a name, with as many decimals as tell them apart."""
+    for digits in (3, 6, 9, 17):
+        left, right = numbers(expected, digits).split("\n"), numbers(got, digits).split("\n")
+        if left != right:
+            break
     rows = max(len(left), len(right))
     left, right = (lines + [""] * (rows - len(lines)) for lines in (left, right))
     width = max(map(len, [*left, "expected"])) + 4
@@ -64,10 +69,21 @@ def kind_of(returned):
     if isinstance(returned, torch.Tensor):
         return f"one tensor of shape {tuple(returned.shape)}"
     if isinstance(returned, (tuple, list)):
-        return f"{len(returned)} things: {', '.join(type(part).__name__ for part in returned)}"
+        return f"{counted(len(returned), 'thing')}: {', '.join(type(part).__name__ for part in returned)}"
     return with_article(type(returned))
 
 
 def with_article(kind):
     """The name of a type with its article."""
     return f"{'an' if kind.__name__[0] in 'aeiouAEIOU' else 'a'} {kind.__name__}"
+
+
+def counted(number, thing):
+    """So many of a thing: "1 thing", "2 things"."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def capitalised(name):
+    """A name as a sentence begins, unless it begins with a name of the code."""
+    first = name.split()[0]
+    return name if "_" in first or "(" in first else name[0].upper() + name[1:]
