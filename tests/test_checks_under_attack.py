@@ -17,7 +17,7 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from utils.attention import align, scaled_dot_product_attention
-from utils.exercises import check, diagnosing
+from utils.exercises import check, checking, diagnosing
 from utils.exercises.catalogue import EXERCISES, find
 from utils.exercises.checking import examine
 
@@ -259,6 +259,20 @@ def test_check_raises_nothing_whatever_comes(function):
         report = examine("attention", function)
     assert report.status in ("error", "shape", "wrong")
     assert repr(report)
+
+
+def test_an_answer_that_never_ends_is_stopped(monkeypatch):
+    def attention(Q, K, V):
+        while True:
+            try:
+                torch.softmax(Q, dim=-1)
+            except Exception:
+                continue
+
+    monkeypatch.setattr(checking, "SECONDS", 0.3)
+    assert "**Stopped after" in examine("attention", attention).text
+    monkeypatch.undo()
+    assert examine("attention", scaled_dot_product_attention).status == "correct"
 
 
 # Messages

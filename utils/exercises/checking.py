@@ -1,9 +1,12 @@
 """`check`, `hint`, `solution`, `use`: what a reader calls on an exercise."""
 
 import ast
+import contextlib
 import inspect
 import re
+import signal
 import textwrap
+import threading
 from collections import Counter
 
 from IPython.display import Markdown, display
@@ -15,6 +18,7 @@ from utils.exercises.observing import error_text, kernel_kept
 from utils.exercises.wording import with_article
 from utils.training import one_thread
 
+SECONDS = 60.0  # that a check may take; the slowest right answer takes a few
 _hints_given = Counter()
 
 
@@ -99,14 +103,47 @@ def examine(exercise_id, function):
             "not started", f"**Not started.** Replace the `...`{where} with your code and run the cell again."
         )
     try:
-        with kernel_kept(), one_thread():  # tensors of a hundred numbers are many times slower on two threads
+        with (
+            _no_longer_than(SECONDS),
+            kernel_kept(),
+            one_thread(),
+        ):  # tensors of a hundred numbers are many times slower on two threads
             return diagnose(exercise, function if exercise.run is None else exercise.run(function))
+    except TooLong:
+        return Report(
+            "error",
+            f"**Stopped after {SECONDS:.0f} seconds.** The inputs of a check are tiny, so your function should answer "
+            "in milliseconds. Is there a loop in it that never ends?",
+        )
     except Exception as error:  # what came is so strange that it cannot even be compared
         return Report(
             "error",
             f"**It cannot be checked.** What it returns cannot be compared with numbers: {type(error).__name__}: "
             f"{error_text(error)}. Does it return plain tensors?",
         )
+
+
+class TooLong(BaseException):
+    """Raised in an answer that does not end; no `except Exception` of the reader's keeps it."""
+
+
+@contextlib.contextmanager
+def _no_longer_than(seconds):
+    """Stop what runs inside after so many seconds, where that can be done: on the main thread, and not on Windows."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number, frame):
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _is_empty(function):
